@@ -1,0 +1,8 @@
+//! What the format promises, on whole files.
+
+mod closure;
+mod damage;
+mod head;
+mod properties;
+mod sample;
+mod tools;

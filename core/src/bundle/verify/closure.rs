@@ -1,0 +1,493 @@
+//! Closure: from charts, trees, images and referrers down to the last layer, everything is in
+//! the bundle, is what it is said to be, and nothing else is there.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::charts;
+use super::fault::{ClosureError, Fault, MAX_MEMBERSHIPS};
+use super::node::{MAX_ANNOTATIONS, Node};
+use super::placement::Upstream;
+use crate::bundle::error::shown;
+use crate::bundle::format::{MAX_REFERRER_DEPTH, MAX_REFERRERS};
+use crate::bundle::head::{Class, Head, HeadBlob, HeadChart, HeadImage, HeadReferrer};
+use crate::descriptor::{Descriptor, Platform};
+use crate::digest::{Algorithm, Digest};
+use crate::manifest::{Content, MAX_NESTING, Manifest};
+
+/// Most faults that are kept; a hostile bundle could have millions.
+const MAX_FAULTS: usize = 10_000;
+
+/// A bundle whose manifests and head agree.
+#[derive(Clone, Debug, Default)]
+pub struct Closure {
+    pub(super) manifests: BTreeMap<Digest, Node>,
+    pub(super) members: BTreeMap<Upstream, BTreeSet<Digest>>,
+}
+
+impl Closure {
+    /// The digests of all manifests.
+    pub fn manifests(&self) -> impl Iterator<Item = &Digest> {
+        self.manifests.keys()
+    }
+
+    /// The manifests that the manifest `digest` names.
+    pub fn children(&self, digest: &Digest) -> &[Digest] {
+        self.manifests
+            .get(digest)
+            .map_or(&[], |node| node.children.as_slice())
+    }
+
+    /// What the manifest `digest` is made of: its layers, or the manifests of an index. `None`
+    /// when it is not in the bundle.
+    pub fn parts(&self, digest: &Digest) -> Option<BTreeSet<Digest>> {
+        let node = self.manifests.get(digest)?;
+        // the config comes first and only says what layers there are
+        let layers = node.blobs.iter().skip(1).map(|(digest, _)| *digest);
+        Some(layers.chain(node.children.iter().copied()).collect())
+    }
+
+    /// The platforms an image is for, as its index says. Empty for a plain manifest, which says
+    /// it only in its config.
+    pub fn platforms(&self, digest: &Digest) -> &[Platform] {
+        let node = self.manifests.get(digest);
+        node.and_then(|node| node.platforms.as_deref())
+            .unwrap_or_default()
+    }
+}
+
+/// Walks the bundle from `head`. `read` gives the bytes of a manifest; they are checked against
+/// their digest here. All faults are collected, so that one run names everything that is
+/// missing; an error of `read` ends the walk at once.
+pub fn closure<E: From<ClosureError>>(
+    head: &Head,
+    read: impl FnMut(&HeadBlob) -> Result<Vec<u8>, E>,
+) -> Result<Closure, E> {
+    let mut walk = Walk {
+        blobs: head.blobs.iter().map(|blob| (blob.digest, blob)).collect(),
+        read,
+        found: Closure::default(),
+        done: HashMap::new(),
+        active: HashSet::new(),
+        uses: HashMap::new(),
+        broken: HashSet::new(),
+        missing: HashSet::new(),
+        memberships: 0,
+        too_wide: false,
+        incomplete: false,
+        faults: Vec::new(),
+    };
+    walk.roots(head)?;
+    walk.referrers(head)?;
+    walk.check_blobs(head);
+    walk.check_holes(head);
+    if walk.too_wide {
+        walk.fault(Fault::TooWide);
+    }
+    if walk.faults.is_empty() {
+        Ok(walk.found)
+    } else {
+        Err(E::from(ClosureError {
+            faults: walk.faults,
+        }))
+    }
+}
+
+fn hole_digest(of: &str) -> Option<Digest> {
+    of.split_once('@')?.1.parse().ok()
+}
+
+struct Walk<'a, F> {
+    blobs: HashMap<Digest, &'a HeadBlob>,
+    read: F,
+    found: Closure,
+    /// Manifests walked with the class of their layers, and how many indexes lie in and below.
+    done: HashMap<(Digest, Class), usize>,
+    /// Manifests on the way from the root to here.
+    active: HashSet<Digest>,
+    uses: HashMap<Digest, Class>,
+    /// Manifests that were read and are none; they are not read again.
+    broken: HashSet<Digest>,
+    missing: HashSet<Digest>,
+    memberships: usize,
+    too_wide: bool,
+    /// Some manifest could not be followed; what lies below it is then named by nobody.
+    incomplete: bool,
+    faults: Vec<Fault>,
+}
+
+/// Where a walk stands.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    /// Class of layers found from here on.
+    layers: Class,
+    /// Indexes on the way here.
+    depth: usize,
+    /// Who names what is visited.
+    by: &'a str,
+}
+
+impl<F, E> Walk<'_, F>
+where
+    F: FnMut(&HeadBlob) -> Result<Vec<u8>, E>,
+{
+    fn fault(&mut self, fault: Fault) {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(fault);
+        }
+    }
+
+    fn roots(&mut self, head: &Head) -> Result<(), E> {
+        for chart in &head.charts {
+            let by = format!("chart {} {}", chart.name, chart.version);
+            let upstream = Upstream::chart(&chart.repository, &chart.name);
+            self.root(&chart.manifest, Class::Chart, &by, upstream)?;
+            self.check_chart(chart);
+        }
+        for tree in &head.trees {
+            let by = format!("tree {}", tree.reference);
+            let upstream = Upstream::registry(tree.reference.host(), tree.reference.path());
+            self.root(&tree.manifest, Class::Tree, &by, upstream)?;
+        }
+        for image in &head.images {
+            let by = format!("image {}", image.reference);
+            let upstream = Upstream::registry(image.reference.host(), image.reference.path());
+            self.root(&image.manifest, Class::Layer, &by, upstream)?;
+            self.check_platforms(image);
+        }
+        Ok(())
+    }
+
+    fn root(
+        &mut self,
+        manifest: &Descriptor,
+        layers: Class,
+        by: &str,
+        upstream: Upstream,
+    ) -> Result<(), E> {
+        let at = At {
+            layers,
+            depth: 0,
+            by,
+        };
+        self.visit(manifest, at)?;
+        if self.memberships > MAX_MEMBERSHIPS {
+            self.too_wide = true;
+            return Ok(());
+        }
+        let mut members = self.found.members.remove(&upstream).unwrap_or_default();
+        let before = members.len();
+        self.collect(&manifest.digest, MAX_NESTING, &mut members);
+        self.memberships += members.len() - before;
+        self.found.members.insert(upstream, members);
+        Ok(())
+    }
+
+    /// Adds the manifest and everything below it that was found, down to the depth that a
+    /// sound bundle can have.
+    fn collect(&self, digest: &Digest, depth: usize, into: &mut BTreeSet<Digest>) {
+        let Some(node) = self.found.manifests.get(digest) else {
+            return;
+        };
+        if into.insert(*digest) && depth > 0 {
+            for child in &node.children {
+                self.collect(child, depth - 1, into);
+            }
+        }
+    }
+
+    /// Walks one manifest; gives the number of indexes in it and below.
+    fn visit(&mut self, descriptor: &Descriptor, at: At<'_>) -> Result<usize, E> {
+        let digest = descriptor.digest;
+        if self.active.contains(&digest) {
+            self.incomplete = true;
+            self.fault(Fault::Nesting { digest });
+            return Ok(0);
+        }
+        if !self.blob(descriptor, Class::Manifest, "manifest", at.by)
+            || self.broken.contains(&digest)
+        {
+            self.incomplete = true;
+            return Ok(0);
+        }
+        if let Some(node) = self.found.manifests.get(&digest)
+            && node.entry.media_type != descriptor.media_type
+        {
+            let other = node.entry.media_type.clone();
+            self.fault(Fault::Type {
+                digest,
+                by: at.by.to_owned(),
+                said: shown(&descriptor.media_type),
+                other,
+            });
+            return Ok(0);
+        }
+        // Before anything is read: one index can be named a hundred thousand times.
+        if let Some(below) = self.done.get(&(digest, at.layers)).copied() {
+            if at.depth + below > MAX_NESTING {
+                self.fault(Fault::Nesting { digest });
+            }
+            return Ok(below);
+        }
+        let Some(manifest) = self.load(descriptor)? else {
+            self.broken.insert(digest);
+            self.incomplete = true;
+            return Ok(0);
+        };
+        let by = format!("manifest {digest}");
+        let below = match manifest.content {
+            Content::Image { config, layers } => {
+                self.blob(&config, Class::Config, "config", &by);
+                for layer in &layers {
+                    self.blob(layer, at.layers, "layer", &by);
+                }
+                0
+            }
+            Content::Index(_) if at.depth >= MAX_NESTING => {
+                self.incomplete = true;
+                self.fault(Fault::Nesting { digest });
+                1
+            }
+            Content::Index(children) => {
+                self.active.insert(digest);
+                let mut below = 0;
+                for child in &children {
+                    let at = At {
+                        depth: at.depth + 1,
+                        by: &by,
+                        ..at
+                    };
+                    below = below.max(self.visit(child, at)?);
+                }
+                self.active.remove(&digest);
+                below + 1
+            }
+        };
+        self.done.insert((digest, at.layers), below);
+        Ok(below)
+    }
+
+    /// Reads a manifest and keeps what is needed of it. `None` when it is no sound one.
+    fn load(&mut self, descriptor: &Descriptor) -> Result<Option<Manifest>, E> {
+        let digest = descriptor.digest;
+        let Some(blob) = self.blobs.get(&digest).copied() else {
+            return Ok(None);
+        };
+        let bytes = (self.read)(blob)?;
+        if bytes.len() as u64 != blob.size || !digest.matches(&bytes) {
+            self.fault(Fault::Damaged { digest });
+            return Ok(None);
+        }
+        let manifest = match Manifest::parse(&bytes, Some(&descriptor.media_type)) {
+            Ok(manifest) => manifest,
+            Err(source) => {
+                self.fault(Fault::Manifest { digest, source });
+                return Ok(None);
+            }
+        };
+        let node = Node::of(&manifest, blob.size);
+        let size = node.kept_text();
+        if size > MAX_ANNOTATIONS {
+            self.fault(Fault::Annotations { digest, size });
+            return Ok(None);
+        }
+        self.found.manifests.insert(digest, node);
+        Ok(Some(manifest))
+    }
+
+    /// Notes a use of a blob. Gives whether it is there, with the right size.
+    fn blob(
+        &mut self,
+        descriptor: &Descriptor,
+        class: Class,
+        what: &'static str,
+        by: &str,
+    ) -> bool {
+        let digest = descriptor.digest;
+        let use_of = self.uses.entry(digest).or_insert(class);
+        *use_of = class.min(*use_of);
+        match self.blobs.get(&digest) {
+            Some(blob) if blob.assumed && class != Class::Layer => {}
+            Some(blob) if blob.size == descriptor.size => return true,
+            Some(blob) => {
+                let fault = Fault::Size {
+                    digest,
+                    size: blob.size,
+                    by: by.to_owned(),
+                    said: descriptor.size,
+                };
+                self.fault(fault);
+                return false;
+            }
+            None => {}
+        }
+        if self.missing.insert(digest) {
+            self.fault(Fault::Missing {
+                what,
+                digest,
+                by: by.to_owned(),
+            });
+        }
+        false
+    }
+
+    fn check_chart(&mut self, chart: &HeadChart) {
+        let Some(node) = self.found.manifests.get(&chart.manifest.digest) else {
+            return;
+        };
+        let why = match &node.chart {
+            Ok(blobs) if blobs.archive == chart.archive => return,
+            Ok(_) => "it carries another one",
+            Err(why) => why,
+        };
+        self.fault(charts::fault(chart, why));
+    }
+
+    /// An index says itself which platforms it is for.
+    fn check_platforms(&mut self, image: &HeadImage) {
+        let node = self.found.manifests.get(&image.manifest.digest);
+        let Some(own) = node.and_then(|node| node.platforms.as_ref()) else {
+            return;
+        };
+        if *own == image.platforms {
+            return;
+        }
+        let (own, said) = (list(own), list(&image.platforms));
+        self.fault(Fault::Platforms {
+            image: image.reference.to_string(),
+            own,
+            said,
+        });
+    }
+
+    fn referrers(&mut self, head: &Head) -> Result<(), E> {
+        let mut left: Vec<&HeadReferrer> = head.referrers.iter().collect();
+        self.check_counts(&left);
+        for _ in 0..MAX_REFERRER_DEPTH {
+            let (now, later) = left
+                .into_iter()
+                .partition(|referrer| self.holds(&referrer.repository, &referrer.subject));
+            left = later;
+            for referrer in Vec::<&HeadReferrer>::clone(&now) {
+                let by = format!("referrer of {}@{}", referrer.repository, referrer.subject);
+                let upstream = Upstream::of_registry(&referrer.repository);
+                self.root(&referrer.manifest, Class::Layer, &by, upstream)?;
+                self.check_subject(referrer);
+            }
+        }
+        for referrer in left {
+            self.incomplete = true;
+            self.fault(Fault::NoSubject {
+                digest: referrer.manifest.digest,
+                repository: referrer.repository.clone(),
+                subject: referrer.subject,
+            });
+        }
+        Ok(())
+    }
+
+    fn holds(&self, repository: &str, digest: &Digest) -> bool {
+        self.found
+            .members
+            .get(&Upstream::of_registry(repository))
+            .is_some_and(|members| members.contains(digest))
+    }
+
+    fn check_counts(&mut self, referrers: &[&HeadReferrer]) {
+        let mut counts: BTreeMap<(&str, Digest), usize> = BTreeMap::new();
+        for referrer in referrers {
+            *counts
+                .entry((&referrer.repository, referrer.subject))
+                .or_default() += 1;
+        }
+        for ((repository, subject), count) in counts {
+            if count > MAX_REFERRERS {
+                self.fault(Fault::Referrers {
+                    repository: repository.to_owned(),
+                    subject,
+                });
+            }
+        }
+    }
+
+    fn check_subject(&mut self, referrer: &HeadReferrer) {
+        let Some(node) = self.found.manifests.get(&referrer.manifest.digest) else {
+            return;
+        };
+        let about = match &node.entry.subject {
+            Some(subject) => *subject == referrer.subject,
+            // found by its tag, it says nothing of a subject itself
+            None => referrer.tag.is_some(),
+        };
+        // nobody signs for a referrer, so it may take no tag that is looked up as an image
+        if let Some(tag) = &referrer.tag
+            && !is_tag_of(tag.as_str(), &referrer.subject)
+        {
+            self.fault(Fault::Tag {
+                digest: referrer.manifest.digest,
+                repository: referrer.repository.clone(),
+                subject: referrer.subject,
+                tag: tag.clone(),
+            });
+        }
+        if !about {
+            self.fault(Fault::Subject {
+                digest: referrer.manifest.digest,
+                repository: referrer.repository.clone(),
+                subject: referrer.subject,
+            });
+        }
+    }
+
+    fn check_blobs(&mut self, head: &Head) {
+        if self.incomplete {
+            return;
+        }
+        for blob in &head.blobs {
+            match self.uses.get(&blob.digest).copied() {
+                None => self.fault(Fault::Unnamed {
+                    digest: blob.digest,
+                }),
+                Some(used) if used != blob.class => self.fault(Fault::Class {
+                    digest: blob.digest,
+                    listed: blob.class,
+                    used,
+                }),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn check_holes(&mut self, head: &Head) {
+        for hole in &head.holes {
+            let real = hole_digest(&hole.of)
+                .is_some_and(|digest| self.found.manifests.contains_key(&digest));
+            if !real && !self.incomplete {
+                self.fault(Fault::Hole {
+                    kind: hole.kind.clone(),
+                    of: hole.of.clone(),
+                });
+            }
+        }
+    }
+}
+
+/// Whether `tag` is one that says by its name that it is about `digest`: the referrers tag
+/// (`sha256-…`, distribution specification, "Referrers Tag Schema") or cosign's
+/// (`sha256-….sig`, `.att`, `.sbom`).
+fn is_tag_of(tag: &str, digest: &Digest) -> bool {
+    let hex = digest.hex();
+    // the tag schema cuts the hash to 64 digits
+    let cut = match digest.algorithm() {
+        Algorithm::Sha256 | Algorithm::Sha512 => &hex[..64],
+    };
+    let prefix = format!("{}-{cut}", digest.algorithm().as_str());
+    matches!(
+        tag.strip_prefix(&prefix),
+        Some("" | ".sig" | ".att" | ".sbom")
+    )
+}
+
+fn list(platforms: &[Platform]) -> String {
+    let names: Vec<String> = platforms.iter().map(Platform::to_string).collect();
+    shown(&names.join(", "))
+}

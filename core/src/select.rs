@@ -1,0 +1,368 @@
+//! Which repository supplies a package, and which of its versions is taken.
+//!
+//! The repository of the highest priority that carries a package at all supplies it; what
+//! others carry under that name is not looked at, even where no version fits. So nobody can
+//! slip in a package by publishing a higher version elsewhere.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Classify, Kind};
+use crate::index::{Index, IndexVersion};
+use crate::version::{Constraint, Version};
+
+/// How many versions or names an error lists.
+const SHOWN: usize = 5;
+
+/// A repository to choose from: its verified index and its rank.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What it is called in messages, usually its URL. Of two repositories with the same
+    /// priority the one with the smaller name comes first.
+    pub name: String,
+    /// The higher one supplies a package that several carry.
+    pub priority: i32,
+    /// Its index.
+    pub index: Arc<Index>,
+}
+
+impl Source {
+    /// Whether the repository carries `package`, be it only in versions that this program
+    /// is too old for: those too keep another repository from supplying the name.
+    fn carries(&self, package: &str) -> bool {
+        self.index.packages.contains_key(package)
+            || self
+                .index
+                .left_out
+                .iter()
+                .any(|left| left.package == package)
+    }
+}
+
+/// Decides whether a version of the named package may be taken.
+pub type Policy = dyn Fn(&str, &IndexVersion) -> bool + Send + Sync;
+
+/// The repositories one can choose from.
+pub struct Catalog {
+    /// The one asked first comes first.
+    sources: Vec<Source>,
+    policy: Option<Box<Policy>>,
+}
+
+/// A version of a package, and where it is listed.
+#[derive(Clone, Debug)]
+pub struct Selection<'c> {
+    /// The repository.
+    pub source: &'c Source,
+    /// The version as listed in its index.
+    pub listed: &'c IndexVersion,
+    /// Its version, parsed.
+    pub version: Version,
+}
+
+impl Catalog {
+    /// A catalog of `sources`, in any order.
+    pub fn new(mut sources: Vec<Source>) -> Catalog {
+        sources.sort_by(|a, b| (Reverse(a.priority), &a.name).cmp(&(Reverse(b.priority), &b.name)));
+        Catalog {
+            sources,
+            policy: None,
+        }
+    }
+
+    /// The same catalog, but only versions that `policy` admits are taken. It does not
+    /// change which repository supplies a package.
+    #[must_use]
+    pub fn admitting(self, policy: Box<Policy>) -> Catalog {
+        Catalog {
+            policy: Some(policy),
+            ..self
+        }
+    }
+
+    /// The same catalog with no repository but the one called `name`.
+    #[must_use]
+    pub fn only(mut self, name: &str) -> Catalog {
+        self.sources.retain(|source| source.name == name);
+        self
+    }
+
+    /// The repositories, the one asked first at the front.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// The repository that supplies `package`.
+    pub fn supplier(&self, package: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| source.carries(package))
+    }
+
+    /// All versions of `package` that may be taken, newest version first, of one version the
+    /// highest build first.
+    pub fn releases(&self, package: &str) -> Vec<Selection<'_>> {
+        let Some(source) = self.supplier(package) else {
+            return Vec::new();
+        };
+        let admits = |listed: &IndexVersion| match &self.policy {
+            Some(policy) => policy(package, listed),
+            None => true,
+        };
+        let mut releases: Vec<_> = listed(source, package)
+            .filter(|release| admits(release.listed))
+            .collect();
+        releases.sort_by(|a, b| {
+            // the text decides between versions that differ behind the `+` only
+            let key = |s: &Selection<'_>| (s.listed.build, s.listed.version.clone());
+            b.version.cmp(&a.version).then_with(|| key(b).cmp(&key(a)))
+        });
+        releases
+    }
+
+    /// The newest version of `package`, and of that the highest build, that meets
+    /// `constraint`. Without a constraint a pre-release is as good as any other version.
+    pub fn select(
+        &self,
+        package: &str,
+        constraint: Option<&Constraint>,
+    ) -> Result<Selection<'_>, SelectError> {
+        let Some(source) = self.supplier(package) else {
+            return Err(self.unknown(package));
+        };
+        let releases = self.releases(package);
+        let shown = shown_versions(&releases);
+        let prereleases = releases.iter().any(|r| r.version.is_prerelease());
+        let fits = |version: &Version| constraint.is_none_or(|c| c.matches(version));
+        if let Some(release) = releases.into_iter().find(|r| fits(&r.version)) {
+            return Ok(release);
+        }
+        let elsewhere = self.sources.iter().find(|other| {
+            other.name != source.name && listed(other, package).any(|r| fits(&r.version))
+        });
+        Err(SelectError::NoMatch {
+            package: package.to_owned(),
+            constraint: constraint.map(ToString::to_string),
+            supplier: source.name.clone(),
+            has: shown,
+            prereleases,
+            shadowed: elsewhere.map(|other| other.name.clone()),
+        })
+    }
+
+    fn unknown(&self, package: &str) -> SelectError {
+        let alike: BTreeSet<&str> = self
+            .sources
+            .iter()
+            .flat_map(|source| source.index.packages.keys())
+            .map(String::as_str)
+            .filter(|name| name.contains(package) || package.contains(name))
+            .collect();
+        SelectError::Unknown {
+            package: package.to_owned(),
+            sources: self.sources.iter().map(|s| s.name.clone()).collect(),
+            alike: alike.into_iter().take(SHOWN).map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.sources.iter().map(|source| &source.name).collect();
+        f.debug_struct("Catalog").field("sources", &names).finish()
+    }
+}
+
+/// The versions of `package` in one repository. Reading an index refuses what is no version,
+/// so none is passed over here in practice.
+fn listed<'c>(source: &'c Source, package: &str) -> impl Iterator<Item = Selection<'c>> {
+    let versions = source.index.packages.get(package).map(|p| &p.versions);
+    versions.into_iter().flatten().filter_map(move |listed| {
+        let version = Version::parse_published(&listed.version).ok()?;
+        Some(Selection {
+            source,
+            listed,
+            version,
+        })
+    })
+}
+
+/// The newest versions as one text.
+pub(crate) fn shown_versions(releases: &[Selection<'_>]) -> String {
+    let mut texts: Vec<&str> = releases.iter().map(|r| r.listed.version.as_str()).collect();
+    texts.dedup();
+    match texts.len() {
+        0 => "no version that may be taken".to_owned(),
+        n if n > SHOWN => format!("{} and {} older ones", texts[..SHOWN].join(", "), n - SHOWN),
+        _ => texts.join(", "),
+    }
+}
+
+/// Why no version was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// No repository carries the package.
+    #[error("no repository carries a package \"{package}\" (asked: {})", or_none(.sources))]
+    Unknown {
+        /// The package.
+        package: String,
+        /// The repositories asked.
+        sources: Vec<String>,
+        /// Packages with a name like it.
+        alike: Vec<String>,
+    },
+    /// The supplying repository has no version that fits.
+    #[error("{package}: {supplier} has no {}; it has {has}", wanted(.constraint))]
+    NoMatch {
+        /// The package.
+        package: String,
+        /// What was asked for.
+        constraint: Option<String>,
+        /// The supplying repository.
+        supplier: String,
+        /// What it has.
+        has: String,
+        /// Whether it has pre-releases.
+        prereleases: bool,
+        /// A repository that has a fitting version but does not supply the package.
+        shadowed: Option<String>,
+    },
+}
+
+fn or_none(names: &[String]) -> String {
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+fn wanted(constraint: &Option<String>) -> String {
+    match constraint {
+        Some(constraint) => format!("version that meets {constraint}"),
+        None => "version of it that may be taken".to_owned(),
+    }
+}
+
+impl Classify for SelectError {
+    fn kind(&self) -> Kind {
+        Kind::NotFound
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            SelectError::Unknown { sources, .. } if sources.is_empty() => {
+                Some("give a repository with --repo URL".to_owned())
+            }
+            SelectError::Unknown { alike, .. } if alike.is_empty() => None,
+            SelectError::Unknown { alike, .. } => {
+                Some(format!("did you mean {}?", alike.join(", ")))
+            }
+            SelectError::NoMatch {
+                supplier,
+                shadowed: Some(other),
+                ..
+            } => Some(format!(
+                "{other} has such a version, but {supplier} comes first and then alone supplies the \
+                 package; name {other} before it, or leave it out"
+            )),
+            SelectError::NoMatch {
+                prereleases: true, ..
+            } => Some(
+                "a pre-release is taken only by a constraint that names one, e.g. >=1.2.0-0"
+                    .to_owned(),
+            ),
+            SelectError::NoMatch { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::PackageSourceSpec;
+    use crate::index::{IndexPackage, LeftOut};
+
+    fn source(name: &str, priority: i32, versions: &[&str]) -> Source {
+        let versions = versions.iter().map(|version| {
+            let spec = PackageSourceSpec {
+                version: (*version).to_owned(),
+                ..PackageSourceSpec::default()
+            };
+            IndexVersion {
+                version: (*version).to_owned(),
+                build: 0,
+                digest: spec.digest(),
+                spec,
+            }
+        });
+        let package = IndexPackage {
+            versions: versions.collect(),
+            ..IndexPackage::default()
+        };
+        Source {
+            name: name.to_owned(),
+            priority,
+            index: Arc::new(Index {
+                generated: None,
+                expires: None,
+                repository: None,
+                packages: [("app".to_owned(), package)].into(),
+                left_out: Vec::new(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_higher_version_elsewhere_is_not_taken_and_that_is_said() {
+        let catalog = Catalog::new(vec![
+            source("community", 0, &["9.9.9"]),
+            source("vendor", 1, &["1.0.0"]),
+        ]);
+        assert_eq!(catalog.select("app", None).unwrap().source.name, "vendor");
+        let constraint = Constraint::parse(">=2").unwrap();
+        let error = catalog.select("app", Some(&constraint)).unwrap_err();
+        assert!(error.to_string().contains("it has 1.0.0"), "{error}");
+        let hint = error.hint().unwrap();
+        assert!(hint.starts_with("community has such a version"), "{hint}");
+    }
+
+    #[test]
+    fn a_package_only_a_newer_program_can_read_is_not_taken_from_elsewhere() {
+        let mut vendor = source("vendor", 1, &[]);
+        vendor.index = Arc::new(Index {
+            packages: Default::default(),
+            left_out: vec![LeftOut {
+                package: "app".to_owned(),
+                version: "2.0.0".to_owned(),
+                build: 0,
+                unknown: vec!["shiny".to_owned()],
+            }],
+            ..(*vendor.index).clone()
+        });
+        let catalog = Catalog::new(vec![source("community", 0, &["9.9.9"]), vendor]);
+        let error = catalog.select("app", None).unwrap_err();
+        assert!(matches!(error, SelectError::NoMatch { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_missing_pre_release_gets_a_hint() {
+        let catalog = Catalog::new(vec![source("r", 0, &["1.0.0-rc.1"])]);
+        let constraint = Constraint::parse("^1").unwrap();
+        let error = catalog.select("app", Some(&constraint)).unwrap_err();
+        assert!(error.hint().unwrap().contains("pre-release"));
+    }
+
+    #[test]
+    fn long_lists_of_versions_are_cut() {
+        let versions: Vec<String> = (0..40).map(|n| format!("1.{n}.0")).collect();
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        let catalog = Catalog::new(vec![source("r", 0, &versions)]);
+        let constraint = Constraint::parse("^2").unwrap();
+        let text = catalog
+            .select("app", Some(&constraint))
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("1.39.0, 1.38.0"), "{text}");
+        assert!(text.contains("and 35 older ones"), "{text}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Whether what a bundle says it carries is what the signed index lists.
+
+use super::TrustError;
+use crate::Digest;
+use crate::index::{Index, IndexVersion, version_and_build};
+
+/// The entry of `index` for this version and build of `package`, if it has this digest.
+/// Everything a bundle claims of a package is looked up so, and what the bundle itself says
+/// of it is not used any further.
+pub fn find<'i>(
+    index: &'i Index,
+    package: &str,
+    version: &str,
+    build: u32,
+    digest: &Digest,
+) -> Result<&'i IndexVersion, TrustError> {
+    let shown = || format!("{package} {}", version_and_build(version, build));
+    let versions = index.packages.get(package).map(|p| p.versions.as_slice());
+    let found = versions
+        .unwrap_or_default()
+        .iter()
+        .find(|listed| listed.version == version && listed.build == build);
+    match found {
+        Some(listed) if listed.digest == *digest => Ok(listed),
+        Some(listed) => Err(TrustError::OtherSpec {
+            package: shown(),
+            listed: Box::new(listed.digest),
+            claimed: Box::new(*digest),
+        }),
+        None => Err(TrustError::NotListed {
+            package: shown(),
+            generated: index.generated,
+            too_new: index.left_out.iter().any(|left| left.package == package),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::PackageSourceSpec;
+    use crate::error::Classify;
+    use crate::index::{IndexPackage, LeftOut};
+
+    fn index() -> Index {
+        let spec = PackageSourceSpec {
+            version: "1.0.0".to_owned(),
+            ..PackageSourceSpec::default()
+        };
+        let listed = IndexVersion {
+            version: "1.0.0".to_owned(),
+            build: 2,
+            digest: spec.digest(),
+            spec,
+        };
+        let package = IndexPackage {
+            versions: vec![listed],
+            ..IndexPackage::default()
+        };
+        Index {
+            generated: "2026-12-31T00:00:00Z".parse().ok(),
+            expires: None,
+            repository: None,
+            packages: [("app".to_owned(), package)].into(),
+            left_out: vec![LeftOut {
+                package: "new".to_owned(),
+                version: "1.0.0".to_owned(),
+                build: 0,
+                unknown: vec!["shiny".to_owned()],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_bundle_cannot_claim_what_nobody_signed() {
+        let index = index();
+        let digest = index.packages["app"].versions[0].digest;
+        assert!(find(&index, "app", "1.0.0", 2, &digest).is_ok());
+        // a genuine digest under another version, build or name is no claim of the index
+        for (name, version, build) in [
+            ("app", "1.0.1", 2),
+            ("app", "1.0.0", 1),
+            ("web", "1.0.0", 2),
+        ] {
+            let error = find(&index, name, version, build, &digest).unwrap_err();
+            assert!(matches!(error, TrustError::NotListed { .. }), "{error}");
+            assert!(
+                error.to_string().contains("2026-12-31T00:00:00Z"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_changed_spec_is_refused_and_both_digests_are_named() {
+        let index = index();
+        let listed = index.packages["app"].versions[0].digest;
+        let claimed = Digest::sha256("other");
+        let text = find(&index, "app", "1.0.0", 2, &claimed)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains(&listed.to_string()), "{text}");
+        assert!(text.contains(&claimed.to_string()), "{text}");
+    }
+
+    #[test]
+    fn a_package_for_a_newer_program_says_so() {
+        let error = find(&index(), "new", "1.0.0", 0, &Digest::sha256("x")).unwrap_err();
+        assert!(error.hint().unwrap().contains("upgrade kubepkg"));
+    }
+}
