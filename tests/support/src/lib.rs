@@ -1,0 +1,22 @@
+//! What tests need and nobody else: images, charts and packages made from a seed, and a server
+//! on loopback that plays the upstream, faults included.
+//!
+//! Everything is deterministic and nothing reaches the internet.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a fixture that cannot be built is a failed test"
+)]
+
+pub mod chart;
+pub mod forge;
+pub mod image;
+pub mod layout;
+pub mod noise;
+pub mod package;
+pub mod upstream;
+
+pub use chart::Chart;
+pub use forge::Forge;
+pub use image::{Content, Image, ImageBuilder};
+pub use package::Package;
+pub use upstream::{Fault, Seen, Upstream};
