@@ -1,0 +1,412 @@
+//! What can go wrong on the way to another machine, and what a user can do about it.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use kubepkg_core::Digest;
+use kubepkg_core::error::{Classify, Kind};
+use kubepkg_core::location::{LocationError, redacted};
+use kubepkg_core::manifest::ManifestError;
+use kubepkg_core::reference::ParseReferenceError;
+
+/// A failure and the place it concerns: a redacted URL, a reference, or a file.
+#[derive(Debug)]
+pub struct RemoteError {
+    place: String,
+    fault: Box<Fault>,
+}
+
+impl RemoteError {
+    pub(crate) fn new(place: impl Into<String>, fault: Fault) -> RemoteError {
+        RemoteError {
+            place: place.into(),
+            fault: Box::new(fault),
+        }
+    }
+
+    /// What went wrong.
+    pub fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
+    /// Whether what was asked for does not exist there.
+    pub fn is_not_found(&self) -> bool {
+        self.kind() == Kind::NotFound
+    }
+
+    /// Whether the files read so far and this one are of two states of a mirror: reading them
+    /// anew from the first one helps.
+    pub fn has_changed_meanwhile(&self) -> bool {
+        matches!(*self.fault, Fault::Changed)
+    }
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.fault)
+    }
+}
+
+impl std::error::Error for RemoteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // The fault is part of this error's own text; only what lies below it is a cause.
+        self.fault.source()
+    }
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The connection would not be encrypted and nobody allowed that.
+    #[error("this would be plain HTTP to {host}, which anyone on the way can read and change")]
+    PlainHttp {
+        /// `host[:port]`.
+        host: String,
+    },
+    /// A redirect that is not followed.
+    #[error("the redirect to {to} is not followed: {why}")]
+    Redirect {
+        /// The target, redacted.
+        to: String,
+        /// The rule it breaks.
+        why: &'static str,
+    },
+    /// There is no certificate authority to check a server's certificate with.
+    #[error("this machine has no certificate authorities, so no server can be recognised")]
+    NoCertificates,
+    /// Access tokens need the system's certificate authorities.
+    #[error(
+        "the registry wants an access token, and those are got with the system's certificate \
+         authorities only, of which there are none"
+    )]
+    NoSystemCertificates,
+    /// The file of certificate authorities cannot be used.
+    #[error("this is no PEM file with certificates: {0}")]
+    CaFile(String),
+    /// The server's certificate or its TLS is not acceptable.
+    #[error("no secure connection can be made")]
+    Tls(#[source] reqwest::Error),
+    /// It does not exist there.
+    #[error("it does not exist there")]
+    NotFound,
+    /// 401 or 403.
+    #[error("{}", denied(*.status, .host, .given, .message))]
+    Denied {
+        /// HTTP status.
+        status: u16,
+        /// The host that refuses.
+        host: String,
+        /// Which credentials were sent.
+        given: Given,
+        /// What the other side says.
+        message: String,
+    },
+    /// The registry's token server gives no token, for a reason that may pass.
+    #[error("the registry's token server gives no token{}", said(.0))]
+    Token(String),
+    /// Another HTTP status than expected.
+    #[error("the answer is HTTP status {status}{}", said(.message))]
+    Status {
+        /// HTTP status.
+        status: u16,
+        /// What the other side says, bounded and escaped; may be empty.
+        message: String,
+    },
+    /// The other side wants a longer pause than we are ready to make.
+    #[error("the other side limits requests and wants a pause of {} s", .0.as_secs())]
+    RateLimited(Duration),
+    /// No connection, or it broke.
+    #[error("the connection failed")]
+    Network(#[source] reqwest::Error),
+    /// The body ended early, again and again.
+    #[error("the connection ended after {received}{} bytes", of(.expected))]
+    Cut {
+        /// Bytes that came.
+        received: u64,
+        /// Bytes that should have come, where that is known.
+        expected: Option<u64>,
+        /// How it ended, where that is known.
+        #[source]
+        source: Option<reqwest::Error>,
+    },
+    /// More than the limit.
+    #[error("it is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// Another size than the descriptor says.
+    #[error("it has {got} bytes, its descriptor says {expected}")]
+    Length {
+        /// What the descriptor says.
+        expected: u64,
+        /// What the other side has; a lower bound where it sends without end.
+        got: u64,
+    },
+    /// Other content than asked for.
+    #[error("the content received has digest {got}, not {expected}")]
+    Digest {
+        /// What was asked for.
+        expected: Box<Digest>,
+        /// What came.
+        got: Box<Digest>,
+    },
+    /// An answer that makes no sense.
+    #[error("the answer makes no sense: {0}")]
+    Shape(String),
+    /// A manifest that cannot be carried.
+    #[error(transparent)]
+    Manifest(ManifestError),
+    /// A chart repository has no such chart or version.
+    #[error("{0}")]
+    NoChart(String),
+    /// A mirror took in something newer between two files that belong together.
+    #[error("the mirror got new files while they were read")]
+    Changed,
+    /// No place in the mirror.
+    #[error(transparent)]
+    Location(LocationError),
+    /// Not a reference.
+    #[error(transparent)]
+    Reference(ParseReferenceError),
+    /// A URL that cannot be used here.
+    #[error("{0}")]
+    Url(String),
+    /// The file of credentials cannot be used.
+    #[error("these credentials cannot be read: {0}")]
+    Credentials(String),
+    /// A local file cannot be read.
+    #[error("the file cannot be read")]
+    File(#[source] io::Error),
+    /// What was received cannot be stored.
+    #[error("what was received cannot be written")]
+    Sink(#[source] io::Error),
+}
+
+/// Which credentials a refused request carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// None were known for the host.
+    None,
+    /// Those of the Docker configuration.
+    Own,
+    /// None, because kubepkg sends none for index files and Helm repositories.
+    Never,
+    /// The Docker configuration has some that kubepkg cannot use; the text says why.
+    Unusable(String),
+}
+
+fn of(expected: &Option<u64>) -> String {
+    expected.map_or_else(String::new, |bytes| format!(" of {bytes}"))
+}
+
+fn said(message: &str) -> String {
+    match message {
+        "" => String::new(),
+        message => format!(": {message}"),
+    }
+}
+
+fn denied(status: u16, host: &str, given: &Given, message: &str) -> String {
+    let how = match given {
+        Given::None | Given::Never => "without credentials".to_owned(),
+        Given::Own => "with the credentials configured for it".to_owned(),
+        Given::Unusable(why) => format!("without credentials ({why})"),
+    };
+    format!(
+        "{host} gives no access {how} (HTTP status {status}){}",
+        said(message)
+    )
+}
+
+/// Text of another machine as it may appear in a message: bounded and escaped.
+pub(crate) fn shown(text: &str) -> String {
+    let mut line = String::new();
+    for character in text.trim().chars().take(300) {
+        match character {
+            // these are harmless, and escaped ones are hard to read
+            '"' | '\'' => line.push(character),
+            _ => line.extend(character.escape_debug()),
+        }
+    }
+    line
+}
+
+/// What the other side says of its refusal: the messages of a registry's error envelope, or
+/// the text as it is.
+pub(crate) fn in_words(text: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Envelope {
+        errors: Vec<Said>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Said {
+        #[serde(default)]
+        code: String,
+        #[serde(default)]
+        message: String,
+    }
+    let Ok(envelope) = serde_json::from_str::<Envelope>(text) else {
+        return shown(text);
+    };
+    let words = envelope.errors.into_iter().map(|said| match said {
+        Said { code, message } if message.is_empty() => code,
+        Said { message, .. } => message,
+    });
+    shown(&words.collect::<Vec<_>>().join("; "))
+}
+
+/// A URL as it may appear in a message.
+pub(crate) fn shown_url(url: &url::Url) -> String {
+    redacted(url.as_str())
+}
+
+impl Classify for RemoteError {
+    fn kind(&self) -> Kind {
+        match &*self.fault {
+            Fault::PlainHttp { .. }
+            | Fault::CaFile(_)
+            | Fault::Location(_)
+            | Fault::Reference(_)
+            | Fault::Url(_) => Kind::Usage,
+            Fault::NotFound | Fault::NoChart(_) => Kind::NotFound,
+            Fault::File(e) if e.kind() == io::ErrorKind::NotFound => Kind::NotFound,
+            Fault::Redirect { .. }
+            | Fault::TooLarge { .. }
+            | Fault::Length { .. }
+            | Fault::Digest { .. }
+            | Fault::Shape(_)
+            | Fault::Manifest(_) => Kind::Refused,
+            Fault::NoCertificates
+            | Fault::NoSystemCertificates
+            | Fault::Credentials(_)
+            | Fault::File(_)
+            | Fault::Sink(_) => Kind::Failed,
+            Fault::Tls(_)
+            | Fault::Denied { .. }
+            | Fault::Token(_)
+            | Fault::Status { .. }
+            | Fault::RateLimited(_)
+            | Fault::Network(_)
+            | Fault::Changed
+            | Fault::Cut { .. } => Kind::Remote,
+        }
+    }
+
+    fn place(&self) -> Option<String> {
+        Some(self.place.clone())
+    }
+
+    fn hint(&self) -> Option<String> {
+        match &*self.fault {
+            Fault::PlainHttp { host } => Some(format!(
+                "if that is what you want, allow it with --plain-http {host}"
+            )),
+            Fault::NoCertificates => Some(
+                "install the package ca-certificates, or name a PEM file with --ca-file FILE"
+                    .to_owned(),
+            ),
+            Fault::NoSystemCertificates => Some(
+                "install the package ca-certificates, or start with SSL_CERT_FILE=FILE in the \
+                 environment"
+                    .to_owned(),
+            ),
+            Fault::Tls(_) => Some(
+                "if the server's certificate comes from an authority of your own, name it with \
+                 --ca-file FILE; if the server speaks plain HTTP, --plain-http HOST allows that"
+                    .to_owned(),
+            ),
+            Fault::Denied { host, given, .. } => Some(match given {
+                Given::None => format!(
+                    "if {host} wants credentials, log in with `docker login {host}` or \
+                     `skopeo login {host}` and name the file with --registry-config FILE; some \
+                     registries also answer so when the name is wrong"
+                ),
+                Given::Never => format!(
+                    "kubepkg fetches index files and Helm repositories without credentials; \
+                     let {host} serve them openly, or save them and name the local file"
+                ),
+                Given::Own => format!(
+                    "check the entry for {host} in the file given with --registry-config, and \
+                     that the name is right"
+                ),
+                Given::Unusable(_) => format!(
+                    "write an entry with `auth` for {host} into a file of its own and name it \
+                     with --registry-config FILE"
+                ),
+            }),
+            Fault::Network(_) => Some(
+                "check the name and the way there; a proxy is taken from HTTPS_PROXY, and --mirror \
+                 URL fetches through a registry nearby"
+                    .to_owned(),
+            ),
+            Fault::RateLimited(_) => {
+                Some("try again later, or log in: --registry-config FILE".to_owned())
+            }
+            Fault::Digest { .. } | Fault::Length { .. } => Some(
+                "what the other side serves is damaged or was changed on the way; a proxy or \
+                 cache in between is a common cause"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    fn retry(&self) -> bool {
+        match &*self.fault {
+            Fault::RateLimited(_) | Fault::Changed => true,
+            fault => fault.is_passing(),
+        }
+    }
+}
+
+impl Fault {
+    /// Whether asking once more in a moment may help.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Fault::Status { status, .. } => crate::retry::is_transient(*status),
+            Fault::Token(_) | Fault::Network(_) | Fault::Cut { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_host_and_the_way_out() {
+        let error = RemoteError::new(
+            "registry.example.com/a/b:1",
+            Fault::Denied {
+                status: 401,
+                host: "registry.example.com".to_owned(),
+                given: Given::None,
+                message: "UNAUTHORIZED".to_owned(),
+            },
+        );
+        let text = error.to_string();
+        assert!(text.contains("registry.example.com/a/b:1") && text.contains("401"));
+        assert!(error.hint().unwrap().contains("--registry-config"));
+        assert!(!error.retry());
+    }
+
+    #[test]
+    fn a_registry_speaks_for_itself() {
+        let text = r#"{"errors":[{"code":"DENIED","message":"no \u001b access","detail":{}},
+            {"code":"UNKNOWN"}]}"#;
+        assert_eq!(in_words(text), "no \\u{1b} access; UNKNOWN");
+        assert_eq!(in_words("plain"), "plain");
+        assert_eq!(in_words(r#"{"token":"x"}"#), r#"{"token":"x"}"#);
+    }
+
+    #[test]
+    fn foreign_text_is_escaped_and_bounded() {
+        assert_eq!(shown("a\u{1b}[31mb"), "a\\u{1b}[31mb");
+        assert_eq!(shown("it's \"x\"\n"), "it's \"x\"");
+        assert!(shown(&"x".repeat(10_000)).len() <= 300);
+    }
+}

@@ -1,0 +1,89 @@
+//! What a caller decides: how to reach others, and how hard to work.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use kubepkg_core::location::CanonicalUrl;
+
+use crate::retry::Retry;
+
+/// Requests to one host at the same time, unless told otherwise: enough to fill a line, few
+/// enough that public registries do not take it for an attack.
+pub const PER_HOST: usize = 8;
+
+/// Requests at the same time to all hosts together, unless told otherwise.
+pub const JOBS: usize = 16;
+
+/// How to reach other machines. `Options::default()` speaks TLS, without credentials and
+/// without a mirror.
+#[derive(Clone)]
+pub struct Options {
+    /// Hosts (`name` for every port, or `name:port`) that are reached over plain HTTP.
+    /// Loopback addresses need no entry.
+    pub plain_http: Vec<String>,
+    /// A registry that holds upstream content under `<mirror>/<host>/<path>`; everything
+    /// from registries is fetched there, and index files and charts too when it is a kubepkg
+    /// mirror. `https://…`, `http://…` or `oci://…`.
+    pub mirror: Option<CanonicalUrl>,
+    /// A Docker `config.json` with credentials. The file must exist.
+    pub docker_config: Option<PathBuf>,
+    /// A PEM file of certificate authorities that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Requests at the same time to all hosts together.
+    pub jobs: usize,
+    /// Requests at the same time to one host.
+    pub per_host: usize,
+    /// When and how often a request is tried again.
+    pub retry: Retry,
+    /// How to let time pass before the next try. Tests hand in one that only takes notes.
+    pub wait: Arc<dyn Wait>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            plain_http: Vec::new(),
+            mirror: None,
+            docker_config: None,
+            ca_file: None,
+            jobs: JOBS,
+            per_host: PER_HOST,
+            retry: Retry::default(),
+            wait: Arc::new(Clock),
+        }
+    }
+}
+
+/// Lets time pass.
+pub trait Wait: Send + Sync {
+    /// Returns after `time`.
+    fn wait(&self, time: Duration) -> BoxFuture<'_, ()>;
+}
+
+/// The real clock.
+struct Clock;
+
+impl Wait for Clock {
+    fn wait(&self, time: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(time))
+    }
+}
+
+/// Hears how many bytes of blobs have come in. Called often and from many tasks: it must be
+/// quick.
+pub trait Progress: Send + Sync {
+    /// `bytes` more were received.
+    fn received(&self, bytes: u64);
+
+    /// `bytes` that were reported before have to be received once more.
+    fn again(&self, bytes: u64) {
+        let _ = bytes;
+    }
+}
+
+/// Nobody listens.
+impl Progress for () {
+    fn received(&self, _bytes: u64) {}
+}

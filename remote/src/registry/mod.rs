@@ -1,0 +1,447 @@
+//! Pulling from OCI registries: manifests, blobs and referrers.
+//!
+//! The only module that names `oci-client`. That crate does what registries differ in most,
+//! the exchange of credentials for a token (module `token`), and reads their error envelope. The
+//! requests themselves are ours, because here a manifest must be bounded, `Retry-After`
+//! obeyed, a redirect checked, and a cut download continued with its hash kept, none of
+//! which `oci-client` offers.
+//!
+//! Content is returned as the bytes that came. Foreign layers (`urls` in a descriptor) are
+//! never followed: what is not in the registry is not there.
+
+mod blob;
+mod credentials;
+mod endpoint;
+mod referrers;
+mod token;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use kubepkg_core::descriptor::{Descriptor, media_type};
+use kubepkg_core::manifest::{MAX_MANIFEST, Manifest};
+use kubepkg_core::{Digest, Reference};
+
+pub use blob::BlobSink;
+pub use referrers::{MAX_REFERRERS, Referrer};
+
+use crate::address::host_of;
+use crate::client::Inner;
+use crate::error::{Fault, Given, RemoteError};
+use crate::http::{Answer, Ask, Whole, excerpt};
+use crate::retry::Tries;
+use crate::tls::Authorities;
+use credentials::{Credentials, Known};
+use endpoint::Endpoint;
+use token::Tokens;
+
+/// Manifest types that are asked for, in this order of preference.
+const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json, \
+     application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.docker.distribution.manifest.v2+json";
+
+/// Names the digest of what an answer carries.
+const CONTENT_DIGEST: &str = "docker-content-digest";
+
+/// Credentials and the tokens got with them.
+pub(crate) struct Access {
+    credentials: Credentials,
+    tokens: Tokens,
+}
+
+impl Access {
+    pub(crate) fn new(
+        docker_config: Option<&Path>,
+        authorities: Arc<Authorities>,
+    ) -> Result<Access, RemoteError> {
+        Ok(Access {
+            credentials: match docker_config {
+                Some(path) => Credentials::load(path)?,
+                None => Credentials::default(),
+            },
+            tokens: Tokens::new(authorities),
+        })
+    }
+}
+
+/// Reads from registries. Cheap to clone.
+#[derive(Clone)]
+pub struct Registry {
+    inner: Arc<Inner>,
+}
+
+/// A manifest or index exactly as the registry serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RawManifest {
+    /// Media type by `Content-Type`, or its own where the registry gives no useful one.
+    pub media_type: String,
+    /// The bytes its digest is about.
+    pub bytes: Bytes,
+    /// Its digest, checked against the bytes.
+    pub digest: Digest,
+}
+
+impl RawManifest {
+    /// Media type, digest and size.
+    pub fn descriptor(&self) -> Descriptor {
+        Descriptor::new(
+            self.media_type.clone(),
+            self.digest,
+            self.bytes.len() as u64,
+        )
+    }
+}
+
+impl Registry {
+    pub(crate) fn new(inner: Arc<Inner>) -> Registry {
+        Registry { inner }
+    }
+
+    /// The manifest or index behind `reference`: by digest where it has one, else by tag.
+    ///
+    /// # Errors
+    /// Not found; more than [`MAX_MANIFEST`] bytes; content that does not match the digest
+    /// asked for or announced; or what went wrong on the way.
+    pub async fn manifest(&self, reference: &Reference) -> Result<RawManifest, RemoteError> {
+        let at = self.endpoint(reference)?;
+        let place = at.place(&reference.to_string());
+        let path = format!("manifests/{}", reference.target());
+        let whole = self.get(&at, &place, &path, MAX_MANIFEST).await?;
+        let digest = checked_digest(&whole, reference.digest())
+            .map_err(|fault| RemoteError::new(&*place, fault))?;
+        let media_type = manifest_type(&whole.headers, &whole.bytes)
+            .map_err(|fault| RemoteError::new(&*place, fault))?;
+        Ok(RawManifest {
+            media_type,
+            bytes: whole.bytes,
+            digest,
+        })
+    }
+
+    /// What `reference` points at, with a HEAD request where the registry answers it fully
+    /// (Docker Hub does not count those as pulls), else by reading the manifest. A digest
+    /// answered to a HEAD is the registry's word; read the manifest by it to be sure.
+    pub async fn resolve(&self, reference: &Reference) -> Result<Descriptor, RemoteError> {
+        let at = self.endpoint(reference)?;
+        let place = at.place(&reference.to_string());
+        let path = format!("manifests/{}", reference.target());
+        let mut ask = self.ask(&at, &place, &path)?;
+        ask.method = Method::HEAD;
+        let mut tries = self.inner.http.tries();
+        let answer = self.send(&at, &place, &ask, &mut tries).await?;
+        match answer.response.status() {
+            StatusCode::OK => {}
+            // Some registries do not answer HEAD at all.
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+                drop(answer);
+                return Ok(self.manifest(reference).await?.descriptor());
+            }
+            _ => return Err(refusal(answer, &place).await),
+        }
+        let described = described(answer.response.headers());
+        drop(answer);
+        match described {
+            Some(descriptor) if reference.digest().is_none_or(|d| *d == descriptor.digest) => {
+                Ok(descriptor)
+            }
+            _ => Ok(self.manifest(reference).await?.descriptor()),
+        }
+    }
+
+    fn endpoint(&self, reference: &Reference) -> Result<Endpoint, RemoteError> {
+        Endpoint::of(
+            reference,
+            self.inner.mirror.as_ref(),
+            self.inner.http.plain(),
+        )
+    }
+
+    fn ask(&self, at: &Endpoint, place: &str, path: &str) -> Result<Ask, RemoteError> {
+        let mut ask = Ask::get(at.url(place, path)?);
+        ask.headers
+            .insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+        Ok(ask)
+    }
+
+    /// GETs something small.
+    async fn get(
+        &self,
+        at: &Endpoint,
+        place: &str,
+        path: &str,
+        limit: u64,
+    ) -> Result<Whole, RemoteError> {
+        let ask = self.ask(at, place, path)?;
+        self.get_asked(at, place, &ask, limit).await
+    }
+
+    async fn get_asked(
+        &self,
+        at: &Endpoint,
+        place: &str,
+        ask: &Ask,
+        limit: u64,
+    ) -> Result<Whole, RemoteError> {
+        let mut tries = self.inner.http.tries();
+        loop {
+            let answer = self.send(at, place, ask, &mut tries).await?;
+            if answer.response.status() != StatusCode::OK {
+                return Err(refusal(answer, place).await);
+            }
+            match answer.whole(limit).await {
+                Ok(whole) => return Ok(whole),
+                Err(fault) => {
+                    self.inner
+                        .http
+                        .again(place, fault, None, &mut tries)
+                        .await?
+                }
+            }
+        }
+    }
+
+    /// Sends `ask` with what the registry wants as credentials. Any answer but a refusal of
+    /// access comes back.
+    async fn send(
+        &self,
+        at: &Endpoint,
+        place: &str,
+        ask: &Ask,
+        tries: &mut Tries,
+    ) -> Result<Answer, RemoteError> {
+        let access = &self.inner.access;
+        let slot = access.tokens.slot(&at.key());
+        let mut used = slot.lock().await.clone();
+        let mut asked_again = false;
+        loop {
+            let mut ask = Ask {
+                method: ask.method.clone(),
+                url: ask.url.clone(),
+                headers: ask.headers.clone(),
+            };
+            if let Some(value) = &used {
+                ask.headers.insert(header::AUTHORIZATION, value.clone());
+            }
+            let answer = self.inner.http.send(place, &ask, tries).await?;
+            let status = answer.response.status();
+            // What a redirect led to has no claim on the registry's credentials.
+            let own = at.is_at(answer.response.url());
+            if !own || !matches!(status.as_u16(), 401 | 403) {
+                return Ok(answer);
+            }
+            let known = access.credentials.of(&at.account);
+            if status == StatusCode::UNAUTHORIZED && !asked_again {
+                asked_again = true;
+                let challenge = challenges(answer.response.headers());
+                let message = excerpt(answer.response).await;
+                // One task gets the token, the others wait here and use it.
+                let mut current = slot.lock().await;
+                if *current != used {
+                    used = current.clone();
+                    asked_again = false;
+                    continue;
+                }
+                let fresh = self.authorize(at, place, &challenge, &known, tries).await?;
+                if fresh.is_some() && fresh != used {
+                    *current = fresh.clone();
+                    used = fresh;
+                    continue;
+                }
+                return Err(at.denied(place, 401, given(&known), message));
+            }
+            let message = excerpt(answer.response).await;
+            return Err(at.denied(place, status.as_u16(), given(&known), message));
+        }
+    }
+
+    /// The `Authorization` header that answers `challenge`; `None` when there is nothing to
+    /// answer it with.
+    async fn authorize(
+        &self,
+        at: &Endpoint,
+        place: &str,
+        challenge: &[String],
+        known: &Known,
+        tries: &mut Tries,
+    ) -> Result<Option<HeaderValue>, RemoteError> {
+        let offers = |scheme: &str| {
+            challenge.iter().any(|c| {
+                c.get(..scheme.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            })
+        };
+        if let Known::Token(token) = known {
+            return Ok(bearer(token));
+        }
+        if offers("bearer") {
+            // What goes to the token server are the credentials themselves.
+            let realms = challenge.iter().filter_map(|c| realm(c));
+            if let Some(open) = realms
+                .filter_map(|realm| realm.parse().ok())
+                .find(|url| !self.inner.http.plain().allows_url(url))
+            {
+                let host = host_of(&open);
+                return Err(RemoteError::new(place, Fault::PlainHttp { host }));
+            }
+            let token = loop {
+                match self.inner.access.tokens.get(at, place, known).await {
+                    Ok(token) => break token,
+                    Err(fault) => self.inner.http.again(place, fault, None, tries).await?,
+                }
+            };
+            return Ok(token.as_deref().and_then(bearer));
+        }
+        match known {
+            Known::Password { user, password } if offers("basic") => Ok(basic(user, password)),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn given(known: &Known) -> Given {
+    match known {
+        Known::Nothing => Given::None,
+        Known::Unusable(why) => Given::Unusable(why.clone()),
+        Known::Password { .. } | Known::Token(_) => Given::Own,
+    }
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    sensitive(format!("Bearer {token}"))
+}
+
+fn basic(user: &str, password: &str) -> Option<HeaderValue> {
+    use base64::Engine;
+    let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+    sensitive(format!("Basic {pair}"))
+}
+
+fn sensitive(text: String) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_maybe_shared(Bytes::from(text)).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// The address of the token server in a challenge.
+fn realm(challenge: &str) -> Option<&str> {
+    // ASCII only changes case here, so positions stay the same.
+    let at = challenge.to_ascii_lowercase().find("realm=")? + "realm=".len();
+    let value = &challenge[at..];
+    match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split([',', ' ']).next(),
+    }
+}
+
+fn challenges(headers: &HeaderMap) -> Vec<String> {
+    headers
+        .get_all(header::WWW_AUTHENTICATE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .map(|value| value.trim_start().to_owned())
+        .collect()
+}
+
+/// The error an answer stands for, in the registry's own words.
+async fn refusal(answer: Answer, place: &str) -> RemoteError {
+    let status = answer.response.status().as_u16();
+    match status {
+        404 | 410 => RemoteError::new(place, Fault::NotFound),
+        _ => {
+            let message = excerpt(answer.response).await;
+            RemoteError::new(place, Fault::Status { status, message })
+        }
+    }
+}
+
+fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The digest of a manifest: the one asked for, else the one announced, else SHA-256.
+fn checked_digest(whole: &Whole, wanted: Option<&Digest>) -> Result<Digest, Fault> {
+    let announced = header_text(&whole.headers, CONTENT_DIGEST).and_then(|text| text.parse().ok());
+    let Some(expected) = wanted.copied().or(announced) else {
+        return Ok(Digest::sha256(&whole.bytes));
+    };
+    let got = Digest::of(expected.algorithm(), &whole.bytes);
+    match got == expected {
+        true => Ok(expected),
+        false => Err(Fault::Digest {
+            expected: Box::new(expected),
+            got: Box::new(got),
+        }),
+    }
+}
+
+/// `Content-Type` without parameters, where it names a manifest.
+fn declared_type(headers: &HeaderMap) -> Option<&str> {
+    let text = header_text(headers, header::CONTENT_TYPE.as_str())?;
+    let text = text.split(';').next().unwrap_or_default().trim();
+    let manifest = media_type::is_index(text)
+        || media_type::is_image_manifest(text)
+        || matches!(
+            text,
+            media_type::DOCKER_SCHEMA1 | media_type::DOCKER_SCHEMA1_SIGNED
+        );
+    manifest.then_some(text)
+}
+
+fn manifest_type(headers: &HeaderMap, bytes: &[u8]) -> Result<String, Fault> {
+    match declared_type(headers) {
+        Some(text) => Ok(text.to_owned()),
+        // Plain file servers and some proxies say application/json or worse.
+        None => Manifest::parse(bytes, None)
+            .map(|manifest| manifest.media_type)
+            .map_err(Fault::Manifest),
+    }
+}
+
+/// The descriptor an answer to HEAD gives, when it gives all of it.
+fn described(headers: &HeaderMap) -> Option<Descriptor> {
+    let digest = header_text(headers, CONTENT_DIGEST)?.parse().ok()?;
+    let size = header_text(headers, header::CONTENT_LENGTH.as_str())?
+        .parse()
+        .ok()?;
+    Some(Descriptor::new(declared_type(headers)?, digest, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_counts_only_when_complete() {
+        let mut headers = HeaderMap::new();
+        let digest = Digest::sha256(b"x").to_string();
+        headers.insert(CONTENT_DIGEST, digest.parse().unwrap());
+        headers.insert(header::CONTENT_LENGTH, "7".parse().unwrap());
+        assert_eq!(described(&headers), None);
+        headers.insert(header::CONTENT_TYPE, "text/html".parse().unwrap());
+        assert_eq!(described(&headers), None);
+        let typed = format!("{}; charset=utf-8", media_type::OCI_INDEX);
+        headers.insert(header::CONTENT_TYPE, typed.parse().unwrap());
+        assert_eq!(described(&headers).unwrap().size, 7);
+    }
+
+    #[test]
+    fn the_address_of_the_token_server() {
+        for challenge in [
+            r#"Bearer realm="https://auth.example/token",service="x""#,
+            r#"bearer service="x", REALM=https://auth.example/token"#,
+        ] {
+            assert_eq!(realm(challenge), Some("https://auth.example/token"));
+        }
+        assert_eq!(realm("Basic"), None);
+    }
+
+    #[test]
+    fn credentials_are_marked_as_secret() {
+        assert!(basic("user", "password").unwrap().is_sensitive());
+        assert_eq!(basic("u", "p").unwrap(), "Basic dTpw");
+        assert!(bearer("broken\ntoken").is_none());
+    }
+}

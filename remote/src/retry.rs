@@ -1,0 +1,168 @@
+//! When a request is tried again, and after which pause: one policy for all requests.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use kubepkg_core::time::Time;
+
+/// The policy. The defaults give up after about four seconds of pauses, unless the other
+/// side asks for longer ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// How often one thing is tried in all. A download that got on by at least a mebibyte
+    /// starts to count anew.
+    pub tries: u32,
+    /// The first pause; each following one is twice as long.
+    pub first: Duration,
+    /// The longest pause of our own choice.
+    pub cap: Duration,
+    /// The longest pause that is made because the other side asks for it (`Retry-After`).
+    /// Registries that count pulls ask for minutes; hours are better spent by the user.
+    pub patience: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry {
+            tries: 5,
+            first: Duration::from_millis(250),
+            cap: Duration::from_secs(20),
+            patience: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Whether a status says that the same request may succeed later.
+pub(crate) fn is_transient(status: u16) -> bool {
+    // 501 and 505 say "never"; everything else above 500 is somebody's bad moment.
+    matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504 | 506..)
+}
+
+/// How often one thing was tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Tries {
+    policy: Retry,
+    failed: u32,
+}
+
+/// What to do after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Try again after this pause.
+    After(Duration),
+    /// It was tried often enough.
+    GiveUp,
+    /// The other side wants a pause longer than we make.
+    TooLong(Duration),
+}
+
+impl Tries {
+    pub(crate) fn new(policy: Retry) -> Tries {
+        Tries { policy, failed: 0 }
+    }
+
+    /// Takes note of one more failure. `asked` is the pause the other side asks for.
+    pub(crate) fn failed(&mut self, asked: Option<Duration>) -> Next {
+        self.failed += 1;
+        if self.failed >= self.policy.tries {
+            return Next::GiveUp;
+        }
+        match asked {
+            Some(asked) if asked > self.policy.patience => Next::TooLong(asked),
+            Some(asked) => Next::After(asked.max(self.backoff())),
+            None => Next::After(self.backoff()),
+        }
+    }
+
+    /// Something worth while was achieved since the last failure.
+    pub(crate) fn start_anew(&mut self) {
+        self.failed = 0;
+    }
+
+    /// Doubling with a cap; the upper half is left to chance so that many clients do not
+    /// come back in the same moment.
+    fn backoff(&self) -> Duration {
+        let doubled = 1u32
+            .checked_shl(self.failed.saturating_sub(1))
+            .and_then(|factor| self.policy.first.checked_mul(factor))
+            .map_or(self.policy.cap, |pause| pause.min(self.policy.cap));
+        let chance = RandomState::new().hash_one(self.failed) % 1024;
+        let half = doubled / 2;
+        half + half * u32::try_from(chance).unwrap_or(0) / 1024
+    }
+}
+
+/// The pause a `Retry-After` header asks for: seconds, or a date (RFC 9110, section 10.2.3).
+pub(crate) fn retry_after(value: &str, now: Time) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?;
+    let seconds = date.timestamp().as_second().saturating_sub(now.unix());
+    Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_stop_at_the_cap() {
+        let policy = Retry {
+            tries: 20,
+            ..Retry::default()
+        };
+        let mut tries = Tries::new(policy);
+        for n in 0..19u32 {
+            let full = (policy.first * 2u32.pow(n.min(10))).min(policy.cap);
+            match tries.failed(None) {
+                Next::After(pause) => assert!(pause >= full / 2 && pause <= full, "{n}: {pause:?}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(tries.failed(None), Next::GiveUp);
+        tries.start_anew();
+        assert!(matches!(tries.failed(None), Next::After(_)));
+    }
+
+    #[test]
+    fn the_other_side_sets_the_pause_within_patience() {
+        let mut tries = Tries::new(Retry::default());
+        let minute = Duration::from_secs(60);
+        assert_eq!(tries.failed(Some(minute)), Next::After(minute));
+        let day = Duration::from_secs(86_400);
+        assert_eq!(tries.failed(Some(day)), Next::TooLong(day));
+    }
+
+    #[test]
+    fn both_forms_of_retry_after() {
+        let now: Time = "1994-11-06T08:49:00Z".parse().unwrap();
+        for (text, want) in [
+            ("0", Some(0)),
+            (" 120 ", Some(120)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(37)),
+            ("Sun, 06 Nov 1994 08:48:00 GMT", Some(0)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("soon", None),
+            ("-5", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                retry_after(text, now),
+                want.map(Duration::from_secs),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn which_statuses_are_worth_another_try() {
+        for status in [408, 429, 500, 502, 503, 504, 520] {
+            assert!(is_transient(status), "{status}");
+        }
+        for status in [200, 206, 301, 400, 401, 403, 404, 416, 501, 505] {
+            assert!(!is_transient(status), "{status}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Charts from Helm repositories and registries.
+
+use axum::response::IntoResponse;
+use kubepkg_core::Digest;
+use kubepkg_core::descriptor::media_type;
+use kubepkg_core::error::{Classify, Kind};
+use kubepkg_core::location::CanonicalUrl;
+use kubepkg_remote::{Client, Fault};
+
+use crate::server::{Server, client, options, serve_manifest, status};
+
+/// What the mirror of this workspace answers at `/healthz`.
+const HEALTH: &str = r#"{"service":"kubepkg-mirror","status":"ok"}"#;
+
+const INDEX: &str = "\
+apiVersion: v1
+entries:
+  web:
+  - version: 1.2.0
+    urls: [charts/web-1.2.0.tgz]
+  - version: v1.1.0
+    urls: [web-1.1.0.tgz]
+";
+
+async fn helm_repository() -> Server {
+    Server::files(vec![
+        ("/stable/index.yaml".to_owned(), INDEX.into()),
+        (
+            "/stable/charts/web-1.2.0.tgz".to_owned(),
+            b"archive".to_vec(),
+        ),
+        ("/stable/web-1.1.0.tgz".to_owned(), b"older".to_vec()),
+    ])
+    .await
+}
+
+fn url(text: &str) -> CanonicalUrl {
+    text.parse().unwrap()
+}
+
+#[tokio::test]
+async fn from_a_helm_repository() {
+    let server = helm_repository().await;
+    let client = client();
+    let repository = url(&server.url("/stable/"));
+    let got = client.chart(&repository, "web", "1.2.0").await.unwrap();
+    assert_eq!(got.archive, "archive");
+    assert_eq!(got.digest, Digest::sha256(b"archive"));
+    assert_eq!(got.url, server.url("/stable/charts/web-1.2.0.tgz"));
+    assert!(got.oci.is_none());
+    let older = client.chart(&repository, "web", "1.1.0").await.unwrap();
+    assert_eq!(
+        (older.version.as_str(), &older.archive[..]),
+        ("v1.1.0", &b"older"[..])
+    );
+    assert_eq!(
+        server.count("/stable/index.yaml"),
+        1,
+        "one index for all charts"
+    );
+
+    for (name, version) in [("web", "9.9.9"), ("nothing", "1.0.0")] {
+        let error = client.chart(&repository, name, version).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::NotFound);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn from_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("my charts");
+    std::fs::create_dir_all(folder.join("charts")).unwrap();
+    std::fs::write(folder.join("index.yaml"), INDEX).unwrap();
+    std::fs::write(folder.join("charts/web-1.2.0.tgz"), "archive").unwrap();
+    let repository = url(&format!("file://{}", folder.display()));
+    let got = client().chart(&repository, "web", "1.2.0").await.unwrap();
+    assert_eq!(got.archive, "archive");
+}
+
+#[tokio::test]
+async fn what_is_no_helm_repository() {
+    let server = Server::files(vec![("/a/index.yaml".to_owned(), b"<html>".to_vec())]).await;
+    let client = client();
+    let error = client
+        .chart(&url(&server.url("/a")), "web", "1")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::Refused);
+    let error = client
+        .chart(&url(&server.url("/b")), "web", "1")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound);
+    assert_eq!(error.place().unwrap(), server.url("/b/index.yaml"));
+}
+
+#[tokio::test]
+async fn from_a_kubepkg_mirror() {
+    let upstream = helm_repository().await;
+    let area = format!("/charts/127.0.0.1_{}/stable", upstream.address.port());
+    let index = format!("{area}/index.yaml");
+    let archive = format!("{area}/charts/web-1.2.0.tgz");
+    let mirror = Server::start(move |seen| match seen.path.as_str() {
+        "/healthz" => HEALTH.into_response(),
+        path if path == index => INDEX.into_response(),
+        path if path == archive => "archive".into_response(),
+        _ => status(404),
+    })
+    .await;
+    let (mut options, _) = options();
+    options.mirror = Some(url(&mirror.url("")));
+    let client = Client::new(options).unwrap();
+    let got = client
+        .chart(&url(&upstream.url("/stable")), "web", "1.2.0")
+        .await
+        .unwrap();
+    assert_eq!(got.archive, "archive");
+    assert_eq!(upstream.seen().len(), 0);
+    // Another repository, of which the mirror has nothing.
+    let other = helm_repository().await;
+    client
+        .chart(&url(&other.url("/stable")), "web", "1.2.0")
+        .await
+        .unwrap();
+    assert_eq!(other.seen().len(), 2);
+}
+
+fn chart_manifest(config_type: &str, archives: usize) -> Vec<u8> {
+    let layer = format!(
+        r#"{{"mediaType":"{}","digest":"{}","size":7}}"#,
+        media_type::HELM_CHART,
+        Digest::sha256(b"archive")
+    );
+    let layers = vec![layer; archives].join(",");
+    format!(
+        r#"{{"schemaVersion":2,"config":{{"mediaType":"{config_type}","digest":"{}","size":2}},"layers":[{layers}]}}"#,
+        Digest::sha256(b"{}")
+    )
+    .into_bytes()
+}
+
+async fn chart_registry(manifest: Vec<u8>) -> Server {
+    Server::start(move |seen| {
+        let blob = |text: &str| format!("/blobs/{}", Digest::sha256(text));
+        match seen.path.as_str() {
+            path if path.ends_with("/manifests/1.2.0_up1") => {
+                serve_manifest(&manifest, media_type::OCI_MANIFEST)
+            }
+            path if path.ends_with(&blob("archive")) => "archive".into_response(),
+            path if path.ends_with(&blob("{}")) => "{}".into_response(),
+            _ => status(404),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn from_a_registry() {
+    let manifest = chart_manifest(media_type::HELM_CONFIG, 1);
+    let server = chart_registry(manifest.clone()).await;
+    let repository = url(&format!("oci://{}/charts", server.host()));
+    let client = client();
+    let got = client.chart(&repository, "web", "1.2.0+up1").await.unwrap();
+    assert_eq!(
+        (&got.archive[..], got.version.as_str()),
+        (&b"archive"[..], "1.2.0+up1")
+    );
+    assert_eq!(got.digest, Digest::sha256(b"archive"));
+    let oci = got.oci.unwrap();
+    assert_eq!(
+        (&oci.manifest[..], &oci.config[..]),
+        (&manifest[..], &b"{}"[..])
+    );
+    assert_eq!(oci.descriptor.digest, Digest::sha256(&manifest));
+    assert_eq!(oci.reference, server.image("charts/web:1.2.0_up1"));
+
+    let error = client.chart(&repository, "web", "2.0.0").await.unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound);
+    assert!(error.to_string().contains("web 2.0.0"), "{error}");
+}
+
+#[tokio::test]
+async fn from_a_registry_through_a_mirror() {
+    let server = chart_registry(chart_manifest(media_type::HELM_CONFIG, 1)).await;
+    let (mut options, _) = options();
+    options.mirror = Some(url(&server.url("/proxy")));
+    let client = Client::new(options).unwrap();
+    let repository = url("oci://registry.example.com:5000/charts");
+    client.chart(&repository, "web", "1.2.0+up1").await.unwrap();
+    let place = "/v2/proxy/registry.example.com_5000/charts/web/";
+    assert_eq!(server.count(place), 3);
+    let error = client.chart(&repository, "web", "2").await.unwrap_err();
+    assert!(
+        error.to_string().contains("registry.example.com:5000"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_chart() {
+    for (manifest, word) in [
+        (
+            chart_manifest("application/vnd.oci.image.config.v1+json", 1),
+            "no chart",
+        ),
+        (
+            chart_manifest(media_type::HELM_CONFIG, 0),
+            "no chart archive",
+        ),
+        (chart_manifest(media_type::HELM_CONFIG, 2), "more than one"),
+    ] {
+        let server = chart_registry(manifest).await;
+        let repository = url(&format!("oci://{}", server.host()));
+        let error = client()
+            .chart(&repository, "web", "1.2.0+up1")
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        assert!(matches!(error.fault(), Fault::Shape(_)));
+        assert_eq!(error.kind(), Kind::Refused);
+    }
+}

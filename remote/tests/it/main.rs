@@ -1,0 +1,14 @@
+//! The promises of this crate, held against real servers on loopback that misbehave on
+//! purpose, and against a registry that others wrote.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod auth;
+mod certificates;
+mod charts;
+mod conformance;
+mod download;
+mod faults;
+mod fetch;
+mod referrers;
+mod server;
