@@ -1,0 +1,259 @@
+//! Looking up everything that is small: manifests, charts and referrers. Afterwards the size
+//! and digest of every blob is known, and where it can be fetched.
+
+mod chart;
+mod graph;
+mod referrers;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use kubepkg_core::bundle::format::MAX_REASON;
+use kubepkg_core::bundle::head::{Class, HeadChart, HeadImage, HeadReferrer, HeadTree, Hole};
+use kubepkg_core::descriptor::Descriptor;
+use kubepkg_core::digest::Digest;
+use kubepkg_core::name::PackageName;
+use kubepkg_core::pins::{ChartPin, Pins};
+use kubepkg_core::reference::Reference;
+use kubepkg_remote::{Client, Registry};
+
+use crate::CreateError;
+use crate::tags::{Images, Wanted};
+
+/// A blob that is still to be fetched.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// A repository that has it.
+    pub from: Reference,
+    /// What it is.
+    pub blob: Descriptor,
+    /// What it is used as; the lowest of all uses.
+    pub class: Class,
+}
+
+/// Everything that was looked up.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Charts.
+    pub charts: Vec<HeadChart>,
+    /// Package trees.
+    pub trees: Vec<HeadTree>,
+    /// Images.
+    pub images: Vec<HeadImage>,
+    /// Referrers.
+    pub referrers: Vec<HeadReferrer>,
+    /// Small content that is here already: manifests, and what is needed of charts.
+    pub here: BTreeMap<Digest, (Class, Bytes)>,
+    /// Blobs to fetch.
+    pub sources: BTreeMap<Digest, Source>,
+    /// Referrers that could not be had, by `host/path@digest` of what they are about.
+    pub lacking: Vec<(String, CreateError)>,
+    /// What was left out because of them.
+    pub holes: Vec<Hole>,
+}
+
+impl Collected {
+    /// Takes note of a referrer of `subject` that cannot be carried.
+    fn lack(&mut self, reference: &Reference, subject: &Digest, error: CreateError) {
+        let of = format!("{}@{subject}", reference.repository());
+        self.lacking.push((of, error));
+    }
+
+    /// Adds content that is here.
+    fn have(&mut self, digest: Digest, class: Class, bytes: Bytes) {
+        let entry = self.here.entry(digest).or_insert((class, bytes));
+        entry.0 = entry.0.min(class);
+        if let Some(source) = self.sources.remove(&digest) {
+            entry.0 = entry.0.min(source.class);
+        }
+    }
+
+    /// Adds a blob that is to be fetched, unless it is here.
+    fn want(&mut self, from: &Reference, blob: &Descriptor, class: Class) {
+        if let Some((known, _)) = self.here.get_mut(&blob.digest) {
+            *known = (*known).min(class);
+            return;
+        }
+        let source = self.sources.entry(blob.digest).or_insert_with(|| Source {
+            from: from.clone(),
+            blob: blob.clone(),
+            class,
+        });
+        source.class = source.class.min(class);
+    }
+
+    /// Number of different manifests and blobs.
+    fn len(&self) -> usize {
+        self.here.len() + self.sources.len()
+    }
+
+    fn merge(&mut self, other: Collected) {
+        self.charts.extend(other.charts);
+        self.trees.extend(other.trees);
+        self.images.extend(other.images);
+        self.referrers.extend(other.referrers);
+        self.lacking.extend(other.lacking);
+        self.holes.extend(other.holes);
+        for (digest, (class, bytes)) in other.here {
+            self.have(digest, class, bytes);
+        }
+        for source in other.sources.into_values() {
+            self.want(&source.from, &source.blob, source.class);
+        }
+    }
+}
+
+/// One thing to look up.
+enum Item {
+    Chart(ChartPin, BTreeSet<PackageName>),
+    Tree(Reference, BTreeSet<PackageName>),
+    Image(Reference, Wanted),
+}
+
+/// Looks up the charts and trees of `pins` and all `images`, `jobs` things at a time. Referrers
+/// that cannot be had are an error, or holes where these are allowed.
+pub async fn collect(
+    client: &Client,
+    pins: &Pins,
+    images: &Images,
+    allow_referrer_holes: bool,
+    jobs: usize,
+) -> Result<Collected, CreateError> {
+    let charts = pins
+        .charts
+        .iter()
+        .map(|(pin, by)| Item::Chart(pin.clone(), by.clone()));
+    let trees = pins
+        .trees
+        .iter()
+        .map(|(tree, by)| Item::Tree(tree.clone(), by.clone()));
+    let images = images
+        .iter()
+        .map(|(image, wanted)| Item::Image(image.clone(), wanted.clone()));
+    let items: Vec<Item> = charts.chain(trees).chain(images).collect();
+    let registry = client.registry();
+    let mut all = Collected::default();
+    let mut found = stream::iter(items)
+        .map(|item| one(client, &registry, item))
+        .buffer_unordered(jobs);
+    while let Some(mut collected) = found.try_next().await? {
+        for (of, error) in std::mem::take(&mut collected.lacking) {
+            if !allow_referrer_holes {
+                let source = Box::new(error);
+                return Err(CreateError::Referrers { of, source });
+            }
+            collected.holes.push(hole(of, &error));
+        }
+        all.merge(collected);
+    }
+    // the same referrer is found once for every image that shares its subject
+    all.referrers.sort_by(HeadReferrer::order);
+    all.referrers.dedup();
+    all.holes.sort();
+    all.holes.dedup();
+    Ok(all)
+}
+
+/// A hole as the head names it; the reason is cut to what the format takes.
+fn hole(of: String, error: &CreateError) -> Hole {
+    let mut why: String = error.to_string();
+    why.retain(|c| !c.is_control());
+    why.truncate(why.floor_char_boundary(MAX_REASON));
+    Hole {
+        kind: "referrers".to_owned(),
+        of,
+        why,
+    }
+}
+
+async fn one(client: &Client, registry: &Registry, item: Item) -> Result<Collected, CreateError> {
+    match item {
+        Item::Chart(pin, by) => chart::collect(client, registry, pin, by).await,
+        Item::Tree(reference, by) => {
+            let mut collected = Collected::default();
+            let (manifest, _) =
+                graph::collect(registry, &reference, Class::Tree, &mut collected).await?;
+            collected.trees.push(HeadTree {
+                reference,
+                manifest,
+                packages: by.into_iter().collect(),
+            });
+            Ok(collected)
+        }
+        Item::Image(reference, wanted) => {
+            let mut collected = Collected::default();
+            let (manifest, platforms) =
+                graph::collect(registry, &reference, Class::Layer, &mut collected).await?;
+            collected.images.push(HeadImage {
+                untagged: wanted.untagged,
+                reference,
+                manifest,
+                platforms,
+                packages: wanted.by.into_iter().collect(),
+                pinned: wanted.pinned,
+            });
+            Ok(collected)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubepkg_core::descriptor::media_type;
+
+    #[test]
+    fn the_lowest_use_decides_whoever_comes_first() {
+        let bytes = Bytes::from_static(b"x");
+        let blob = Descriptor::new(media_type::OCI_MANIFEST, Digest::sha256(&bytes), 1);
+        let from: Reference = "ghcr.io/a/b:1".parse().unwrap();
+        let uses = [Class::Layer, Class::Config, Class::Chart];
+        for turn in 0..uses.len() {
+            let mut collected = Collected::default();
+            for n in 0..uses.len() {
+                collected.want(&from, &blob, uses[(turn + n) % uses.len()]);
+            }
+            assert_eq!(collected.sources[&blob.digest].class, Class::Config);
+            // what is here is not fetched, before or after it is wanted
+            collected.have(blob.digest, Class::Layer, bytes.clone());
+            collected.want(&from, &blob, Class::Layer);
+            assert!(collected.sources.is_empty());
+            assert_eq!(collected.here[&blob.digest].0, Class::Config);
+            assert_eq!(collected.len(), 1);
+        }
+    }
+
+    #[test]
+    fn the_order_of_merging_shows_nowhere() {
+        let from: Reference = "ghcr.io/a/b:1".parse().unwrap();
+        let part = |text: &'static str, here: bool, class| {
+            let bytes = Bytes::from_static(text.as_bytes());
+            let blob = Descriptor::new("a/b", Digest::sha256(&bytes), bytes.len() as u64);
+            let mut part = Collected::default();
+            match here {
+                true => part.have(blob.digest, class, bytes),
+                false => part.want(&from, &blob, class),
+            }
+            part
+        };
+        let parts = || {
+            vec![
+                part("x", true, Class::Layer),
+                part("x", false, Class::Tree),
+                part("y", false, Class::Layer),
+                part("y", false, Class::Config),
+            ]
+        };
+        let merged = |parts: Vec<Collected>| {
+            let mut all = Collected::default();
+            parts.into_iter().for_each(|part| all.merge(part));
+            crate::assemble::assemble(&[], Vec::new(), &all)
+        };
+        let there = merged(parts());
+        let back = merged(parts().into_iter().rev().collect());
+        assert_eq!(there, back);
+        let classes: Vec<Class> = there.blobs.iter().map(|blob| blob.class).collect();
+        assert_eq!(classes, [Class::Config, Class::Tree]);
+    }
+}

@@ -1,0 +1,203 @@
+//! One bundle, from requests to a file under its name.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kubepkg_core::bundle::head::HeadBlob;
+use kubepkg_core::bundle::verify::{closure, placements};
+use kubepkg_core::bundle::{FormatError, Head, Layout, Signatures, write};
+use kubepkg_core::digest::Digest;
+use kubepkg_core::location::CanonicalUrl;
+use kubepkg_core::name::PackageName;
+use kubepkg_core::pins::Pins;
+use kubepkg_core::progress::Progress;
+use kubepkg_core::reference::Reference;
+use kubepkg_core::resolve::{Request, Variants};
+use kubepkg_core::time::Time;
+use kubepkg_core::trust::Given;
+use kubepkg_remote::Client;
+
+use crate::CreateError;
+use crate::assemble::assemble;
+use crate::choose::{Chosen, choose, pins, used};
+use crate::collect::{Collected, collect};
+use crate::fill::{fetch, put_small};
+use crate::output::Output;
+use crate::place::Target;
+use crate::repositories::{self, Loaded};
+use crate::tags;
+
+/// What goes into a bundle, and how it is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file to write.
+    pub output: PathBuf,
+    /// Overwrite it.
+    pub force: bool,
+    /// Indexes, the one with the highest priority first. A local file (`file:///…`) that names
+    /// the URL it is served at counts as the repository of that URL.
+    pub repositories: Vec<CanonicalUrl>,
+    /// Who is trusted for them.
+    pub given: Given,
+    /// The packages asked for.
+    pub requests: Vec<Request>,
+    /// Whose requirements travel along.
+    pub variants: Variants,
+    /// Optional requirements travel along too.
+    pub with_optional: bool,
+    /// Packages that are known to run no images.
+    pub no_images: Vec<PackageName>,
+    /// Images by tag only are taken as their tag is now.
+    pub allow_unpinned_images: bool,
+    /// Referrers that cannot be had leave a hole that the head names, in place of an error.
+    pub allow_referrer_holes: bool,
+    /// Which digest gets a tag that two packages pin differently.
+    pub tags: BTreeMap<Reference, Digest>,
+    /// Things looked up or fetched at the same time.
+    pub jobs: usize,
+    /// The clock, read once for the whole run.
+    pub now: Time,
+}
+
+/// A bundle that was written.
+#[derive(Debug)]
+pub struct Created {
+    /// Its id.
+    pub id: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its head.
+    pub head: Head,
+    /// The packages, with the reason each is there.
+    pub packages: Vec<Chosen>,
+    /// What should be said.
+    pub warnings: Vec<String>,
+}
+
+/// Creates a bundle.
+///
+/// The same repository files, selection and options give the same bytes. An interrupted run
+/// leaves nothing under the output's name.
+///
+/// # Errors
+/// See [`CreateError`].
+pub async fn create(
+    client: &Client,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<Created, CreateError> {
+    let places = repositories::places(client, &options.repositories).await?;
+    let entries = repositories::entries(&options.given, &places)?;
+    let output = Output::begin(&options.output, options.force)?;
+    let repositories = repositories::load(client, &places, &entries, options.now).await?;
+    let mut choice = choose(
+        &repositories,
+        &options.requests,
+        &options.variants,
+        options.with_optional,
+    )?;
+    let pins = pins(&mut choice.packages, &options.no_images)?;
+    refuse_unpinned(&pins, options.allow_unpinned_images)?;
+    let mut images = tags::images(&client.registry(), &pins, options.jobs).await?;
+    tags::decide(&mut images, &options.tags)?;
+    let holes = options.allow_referrer_holes;
+    let collected = collect(client, &pins, &images, holes, options.jobs).await?;
+
+    let used = used(&repositories, &choice.packages);
+    let packages = choice
+        .packages
+        .iter()
+        .map(|chosen| chosen.head.clone())
+        .collect();
+    let head = assemble(&used, packages, &collected);
+    check_plan(&head, &collected)?;
+    let head_bytes = head.encode()?;
+    let layout = Layout::plan(&head, &head_bytes)?;
+
+    let file = output.file();
+    let in_output = |error: FormatError| error.in_file(output.partial());
+    write::allocate(file, layout.len()).map_err(in_output)?;
+    write::write_frame(file, &layout, &Signatures::default()).map_err(in_output)?;
+    put_small(file, &layout, &used, &collected).map_err(in_output)?;
+    fetch(
+        &client.registry(),
+        &Target::new(file, output.partial()),
+        &layout,
+        &collected,
+        options.jobs,
+        progress,
+    )
+    .await?;
+    check_file(&output, &layout)?;
+    output.finish()?;
+
+    let mut warnings: Vec<String> = used
+        .iter()
+        .flat_map(|loaded: &&Loaded| loaded.warnings.clone())
+        .collect();
+    warnings.extend(choice.warnings);
+    warnings.extend(said(&head));
+    Ok(Created {
+        id: layout.id(),
+        size: layout.len(),
+        head,
+        packages: choice.packages,
+        warnings,
+    })
+}
+
+fn refuse_unpinned(pins: &Pins, allowed: bool) -> Result<(), CreateError> {
+    if allowed || pins.unpinned.is_empty() {
+        return Ok(());
+    }
+    Err(CreateError::Unpinned(
+        pins.unpinned.keys().cloned().collect(),
+    ))
+}
+
+/// The far side's own checks, before anything large is fetched.
+fn check_plan(head: &Head, collected: &Collected) -> Result<(), CreateError> {
+    let read = |blob: &HeadBlob| -> Result<Vec<u8>, CreateError> {
+        match collected.here.get(&blob.digest) {
+            Some((_, bytes)) => Ok(bytes.to_vec()),
+            None => Err(FormatError::Absent(blob.path()).into()),
+        }
+    };
+    let closure = closure(head, read)?;
+    placements(head, &closure)?;
+    Ok(())
+}
+
+/// Opens what was written as a reader would.
+fn check_file(output: &Output, layout: &Layout) -> Result<(), CreateError> {
+    let again = output
+        .file()
+        .try_clone()
+        .map_err(|source| CreateError::Io {
+            action: "read the file back",
+            path: output.partial().to_owned(),
+            source,
+        })?;
+    write::check(again, layout).map_err(|error| error.in_file(output.partial()))?;
+    Ok(())
+}
+
+fn said(head: &Head) -> Vec<String> {
+    let without = head.packages.iter().filter(|package| package.no_images);
+    let without = without.map(|package| {
+        format!(
+            "package {} carries no images, as --no-images says",
+            package.name
+        )
+    });
+    let unpinned = head.images.iter().filter(|image| !image.pinned);
+    let unpinned = unpinned.map(|image| {
+        format!(
+            "image {} is pinned by this bundle only; import needs --allow-unpinned-images",
+            image.reference
+        )
+    });
+    let holes = head.holes.iter();
+    let holes = holes.map(|hole| format!("left out: {} of {}: {}", hole.kind, hole.of, hole.why));
+    without.chain(unpinned).chain(holes).collect()
+}

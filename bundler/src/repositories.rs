@@ -1,0 +1,329 @@
+//! The repositories a bundle is made from: their files as they came, and their indexes, judged.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kubepkg_core::bundle::format::{MAX_ROOT, MAX_ROOTS};
+use kubepkg_core::bundle::head::{HeadFile, HeadRepository};
+use kubepkg_core::digest::Digest;
+use kubepkg_core::index::signature::MAX_SIGNATURE_FILE;
+use kubepkg_core::index::{Index, MAX_INDEX};
+use kubepkg_core::location::CanonicalUrl;
+use kubepkg_core::time::Time;
+use kubepkg_core::trust::{self, Entry, Given, GivenError, Offer};
+use kubepkg_core::yaml;
+use kubepkg_remote::{Client, RemoteError};
+
+use crate::CreateError;
+
+/// A repository whose index is accepted.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Canonical URL of the index.
+    pub url: CanonicalUrl,
+    /// Its rank: the first one given has the highest.
+    pub priority: i32,
+    /// Its index.
+    pub index: Arc<Index>,
+    /// Its files, by path beside the index.
+    pub files: Vec<(String, Bytes)>,
+    /// What should be said about it.
+    pub warnings: Vec<String>,
+}
+
+impl Loaded {
+    /// This repository as the head lists it.
+    pub fn head(&self) -> HeadRepository {
+        let file = |(path, bytes): &(String, Bytes)| HeadFile {
+            path: path.clone(),
+            size: bytes.len() as u64,
+            digest: Digest::sha256(bytes),
+        };
+        HeadRepository {
+            url: self.url.clone(),
+            priority: self.priority,
+            files: self.files.iter().map(file).collect(),
+        }
+    }
+}
+
+/// Most times a repository is read anew because it changed while it was read.
+const MAX_CHANGES: usize = 5;
+
+/// Where a repository is read, and what it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it is called everywhere: in the head, in trust entries, in mirrors. A local file is
+    /// called by the URL it says it is served at, where it says so.
+    pub url: CanonicalUrl,
+    /// Where its index is read.
+    pub from: CanonicalUrl,
+}
+
+/// The places of `repositories`, each once. Only local files are read.
+pub async fn places(
+    client: &Client,
+    repositories: &[CanonicalUrl],
+) -> Result<Vec<Place>, CreateError> {
+    let mut places: Vec<Place> = Vec::with_capacity(repositories.len());
+    for from in repositories {
+        let url = match from.scheme() {
+            "file" => named(&client.fetch(from, MAX_INDEX).await?.bytes),
+            _ => None,
+        };
+        let place = Place {
+            url: url.unwrap_or_else(|| from.clone()),
+            from: from.clone(),
+        };
+        let Some(known) = places.iter().find(|known| known.url == place.url) else {
+            places.push(place);
+            continue;
+        };
+        if known.from != place.from && !same(client, known, &place).await? {
+            return Err(CreateError::RepositoryTwice {
+                url: place.url,
+                first: known.from.clone(),
+                second: place.from,
+            });
+        }
+    }
+    Ok(places)
+}
+
+/// The URL an index says it is served at. Nobody has vouched for it here: the index is judged
+/// as that of this URL, and then the signature covers the name too. What cannot be read is
+/// refused there, with better words.
+fn named(index: &[u8]) -> Option<CanonicalUrl> {
+    Index::read(index).ok()?.repository
+}
+
+async fn same(client: &Client, a: &Place, b: &Place) -> Result<bool, CreateError> {
+    let a = client.fetch(&a.from, MAX_INDEX).await?;
+    let b = client.fetch(&b.from, MAX_INDEX).await?;
+    Ok(a.bytes == b.bytes)
+}
+
+/// The trust entries of `places`. A key may be given for the file that was named as well as
+/// for the URL it is called by.
+pub fn entries(given: &Given, places: &[Place]) -> Result<Vec<Entry>, GivenError> {
+    let mut given = given.clone();
+    for (url, _) in &mut given.by_url {
+        if let Some(place) = places.iter().find(|place| place.from == *url) {
+            *url = place.url.clone();
+        }
+    }
+    let urls: Vec<CanonicalUrl> = places.iter().map(|place| place.url.clone()).collect();
+    given.entries(&urls)
+}
+
+/// Loads the repositories at `places`, the one with the highest priority first, each judged by
+/// its entry. What a repository offered before is not known here, so an older index passes.
+pub async fn load(
+    client: &Client,
+    places: &[Place],
+    entries: &[Entry],
+    now: Time,
+) -> Result<Vec<Loaded>, CreateError> {
+    let mut loaded = Vec::with_capacity(entries.len());
+    for (n, (place, entry)) in places.iter().zip(entries).enumerate() {
+        let priority = i32::try_from(entries.len() - n).unwrap_or(i32::MAX);
+        let mut changes = 0;
+        loaded.push(loop {
+            match load_one(client, place, entry, priority, now).await {
+                Err(CreateError::Remote(error))
+                    if error.has_changed_meanwhile() && changes < MAX_CHANGES =>
+                {
+                    changes += 1;
+                }
+                done => break done?,
+            }
+        });
+    }
+    Ok(loaded)
+}
+
+async fn load_one(
+    client: &Client,
+    place: &Place,
+    entry: &Entry,
+    priority: i32,
+    now: Time,
+) -> Result<Loaded, CreateError> {
+    let Place { url, from } = place;
+    let index = client.fetch(from, MAX_INDEX).await?.bytes;
+    let signature_name = format!("{}.sig", from.file_name());
+    let signature = optional(client, from, &signature_name, MAX_SIGNATURE_FILE).await?;
+    let roots = roots(client, from).await?;
+    let offer = Offer {
+        index: &index,
+        signature: signature.as_deref(),
+    };
+    let verdict = trust::judge(entry, offer, None, now).map_err(|source| CreateError::Trust {
+        url: url.clone(),
+        source: Box::new(source),
+    })?;
+    let mut files = vec![(url.file_name().to_owned(), index)];
+    // they travel under the names they have where the index is served
+    let signature_name = format!("{}.sig", url.file_name());
+    files.extend(signature.map(|bytes| (signature_name, bytes)));
+    files.extend(roots);
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut warnings: Vec<String> = verdict.warnings.iter().map(ToString::to_string).collect();
+    let left_out = verdict.index.left_out.len();
+    if left_out > 0 {
+        warnings.push(format!(
+            "{url}: {left_out} versions are made for a newer kubepkg and cannot be chosen"
+        ));
+    }
+    if url.scheme() == "file" {
+        warnings.push(format!(
+            "{url} does not say where it is served, so the bundle calls the repository by this \
+             path; made from another folder it is another repository, with no memory of older \
+             indexes. Make the index with `kubepkg repo index --url URL`"
+        ));
+    }
+    Ok(Loaded {
+        url: url.clone(),
+        priority,
+        index: Arc::new(verdict.index),
+        files,
+        warnings,
+    })
+}
+
+/// A file beside the index, `None` where there is none.
+async fn optional(
+    client: &Client,
+    url: &CanonicalUrl,
+    name: &str,
+    limit: u64,
+) -> Result<Option<Bytes>, CreateError> {
+    let sibling: CanonicalUrl = url
+        .sibling(name)
+        .parse()
+        .map_err(|error| CreateError::Root {
+            url: url.clone(),
+            why: format!("{name}: {error}"),
+        })?;
+    match client.fetch(&sibling, limit).await {
+        Ok(fetched) => Ok(Some(fetched.bytes)),
+        Err(error) if RemoteError::is_not_found(&error) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The root of trust where there is one: `root.yaml` and every version up to it. They travel
+/// and are not judged here; that needs pinned root keys, which the far side has.
+async fn roots(client: &Client, url: &CanonicalUrl) -> Result<Vec<(String, Bytes)>, CreateError> {
+    let wrong = |why: String| CreateError::Root {
+        url: url.clone(),
+        why,
+    };
+    let Some(current) = optional(client, url, "root.yaml", MAX_ROOT).await? else {
+        return Ok(Vec::new());
+    };
+    let version = root_version(&current).map_err(wrong)?;
+    let mut files = Vec::new();
+    for n in 1..=version {
+        let name = format!("root/{n}.yaml");
+        let root = optional(client, url, &name, MAX_ROOT).await?;
+        let root = root.ok_or_else(|| {
+            wrong(format!(
+                "root.yaml is version {version}, and {name} is missing"
+            ))
+        })?;
+        if n == version && root != current {
+            return Err(wrong(format!("root.yaml and {name} differ")));
+        }
+        files.push((name, root));
+    }
+    files.push(("root.yaml".to_owned(), current));
+    Ok(files)
+}
+
+/// The number of a root of trust: `signed.version`.
+fn root_version(root: &[u8]) -> Result<usize, String> {
+    #[derive(serde::Deserialize)]
+    struct Root {
+        signed: Signed,
+    }
+    #[derive(serde::Deserialize)]
+    struct Signed {
+        version: u64,
+    }
+    let read = || {
+        let document = yaml::go::Document::read(root, &yaml::Limits::default())?;
+        document.decode::<Root>(document.root())
+    };
+    let root = read().map_err(|error| format!("root.yaml: {error}"))?.value;
+    match usize::try_from(root.signed.version) {
+        Ok(version) if (1..=MAX_ROOTS).contains(&version) => Ok(version),
+        _ => Err(format!(
+            "root.yaml says it is version {}; 1 to {MAX_ROOTS} are possible",
+            root.signed.version
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVED: &str = "https://packages.example.com/web/index.yaml";
+
+    fn client() -> Client {
+        Client::new(kubepkg_remote::Options::default()).unwrap()
+    }
+
+    fn file(folder: &std::path::Path, name: &str, text: &str) -> CanonicalUrl {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        format!("file://{}", path.display()).parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_local_index_is_called_by_the_url_it_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = kubepkg_test_support::package::index(&[], Time::from_unix(0), None);
+        let index = String::from_utf8(index).unwrap();
+        let text = format!("{index}repository: {SERVED}\n");
+        let named = file(folder.path(), "a.yaml", &text);
+        let copy = file(folder.path(), "b.yaml", &text);
+        let nameless = file(folder.path(), "c.yaml", &index);
+        let other = file(folder.path(), "d.yaml", &format!("{text}# more\n"));
+        let given = [named.clone(), nameless.clone(), copy, named.clone()];
+        let found = places(&client(), &given).await.unwrap();
+        let url: CanonicalUrl = SERVED.parse().unwrap();
+        let want = |url: &CanonicalUrl, from: &CanonicalUrl| Place {
+            url: url.clone(),
+            from: from.clone(),
+        };
+        assert_eq!(found, [want(&url, &named), want(&nameless, &nameless)]);
+        // two different ones cannot both be it
+        let error = places(&client(), &[named.clone(), other]).await;
+        assert!(matches!(error, Err(CreateError::RepositoryTwice { .. })));
+        // a key may name either
+        let key = kubepkg_core::keys::PrivateKey::generate().unwrap();
+        for by in [&url, &named] {
+            let given = Given {
+                by_url: vec![(by.clone(), key.public().unwrap())],
+                ..Given::default()
+            };
+            let entries = entries(&given, &found[..1]).unwrap();
+            assert_eq!((&entries[0].url, entries[0].keys.len()), (&url, 1));
+        }
+    }
+
+    #[test]
+    fn the_version_of_a_root() {
+        let root = |version: &str| format!("signed: {{version: {version}}}\nsignatures: []\n");
+        assert_eq!(root_version(root("1").as_bytes()), Ok(1));
+        let last = MAX_ROOTS.to_string();
+        assert_eq!(root_version(root(&last).as_bytes()), Ok(MAX_ROOTS));
+        for bad in ["0", "-1", "1.5", "\"1\"", "1001", "99999999999999999999"] {
+            assert!(root_version(root(bad).as_bytes()).is_err(), "{bad}");
+        }
+        assert!(root_version(b"").is_err());
+        assert!(root_version(b"signed: {}").is_err());
+    }
+}
