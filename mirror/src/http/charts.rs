@@ -1,0 +1,140 @@
+//! `/charts/<host>/<path>/…`: the Helm charts in the registry repositories right below
+//! `<host>/<path>`, as a classic chart repository. Archives are the charts' blobs, byte for
+//! byte; the index is made of their configs, which are their `Chart.yaml` as JSON.
+
+mod view;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::response::Response;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use kubepkg_core::location::{mirror_repository, upstream_host};
+use kubepkg_core::name::RepositoryName;
+use kubepkg_core::store::{Names, StoreError};
+
+use self::view::View;
+use super::content::{Described, Freshness, blocking, respond_bytes};
+use super::error::ApiError;
+use super::{Asking, Shared};
+use crate::route::decode;
+use crate::source::Source;
+
+/// The views built since the names last changed.
+#[derive(Clone, Debug, Default)]
+pub struct ChartCache(Arc<Mutex<Built>>);
+
+#[derive(Debug, Default)]
+struct Built {
+    /// The names they were built from.
+    names: Option<Arc<Names>>,
+    /// Only folders that hold charts, so requests for others cannot make it grow.
+    views: HashMap<RepositoryName, Arc<View>>,
+}
+
+impl ChartCache {
+    /// The view of `folder`, `None` when no chart lies right below it. May block; of several
+    /// that ask at once one builds it.
+    fn view(
+        &self,
+        source: &dyn Source,
+        names: &Arc<Names>,
+        folder: &RepositoryName,
+    ) -> Result<Option<Arc<View>>, StoreError> {
+        let mut built = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !built
+            .names
+            .as_ref()
+            .is_some_and(|held| Arc::ptr_eq(held, names))
+        {
+            built.views.clear();
+            built.names = Some(Arc::clone(names));
+        }
+        if let Some(view) = built.views.get(folder) {
+            return Ok(Some(Arc::clone(view)));
+        }
+        let view = View::build(source, names, folder)?.map(Arc::new);
+        if let Some(view) = &view {
+            built.views.insert(folder.clone(), Arc::clone(view));
+        }
+        Ok(view)
+    }
+}
+
+/// `GET|HEAD /charts/<rest>`.
+pub async fn answer(
+    shared: &Shared,
+    asking: &Asking,
+    names: &Arc<Names>,
+    rest: &str,
+) -> Result<Response, ApiError> {
+    let absent = || ApiError::no_page(asking.path());
+    let decoded = decode(rest).ok_or_else(absent)?;
+    let (folder, file) = decoded.rsplit_once('/').ok_or_else(absent)?;
+    let folder = mapped(folder).ok_or_else(absent)?;
+    let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
+    let view = blocking(&shared.source, move |source| {
+        cache.view(source, &snapshot, &folder)
+    })
+    .await?
+    .map_err(|error| ApiError::store(&error))?
+    .ok_or_else(absent)?;
+
+    if file == "index.yaml" {
+        let described = Described {
+            digest: view.digest,
+            size: view.index.len() as u64,
+            media_type: HeaderValue::from_static("application/yaml"),
+            freshness: Freshness::Revalidate,
+        };
+        if let Some(response) = described.not_modified(asking) {
+            return Ok(response);
+        }
+        let mut headers: HeaderMap = described.headers();
+        headers.insert(CONTENT_TYPE, described.media_type);
+        return Ok(respond_bytes(asking, headers, view.index.clone()));
+    }
+    let blob = view.files.get(file).ok_or_else(absent)?;
+    let digest = blob.digest;
+    let described = Described {
+        digest,
+        size: blob.size,
+        media_type: HeaderValue::from_static(blob.media_type),
+        freshness: Freshness::Revalidate,
+    };
+    let open = move |source: &dyn Source| source.blob(&digest);
+    described
+        .answer(asking, &shared.source, &shared.buffers, absent, open)
+        .await
+}
+
+/// The registry path of a chart repository: as it is, or, when spelled as upstream (a port
+/// after a colon, upper case), in its mirror form.
+fn mapped(folder: &str) -> Option<RepositoryName> {
+    if let Ok(name) = folder.parse() {
+        return Some(name);
+    }
+    let (host, path) = folder.split_once('/').unwrap_or((folder, ""));
+    let upstream = host.parse().ok().and_then(|name| upstream_host(&name));
+    mirror_repository(upstream.as_deref().unwrap_or(host), path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_may_be_spelled_as_upstream() {
+        for (given, want) in [
+            ("charts.jetstack.io", "charts.jetstack.io"),
+            ("h.example_8443/stable", "h.example_8443/stable"),
+            ("h.example:8443/Stable", "h.example_8443/stable"),
+            ("h.example_8443/Stable", "h.example_8443/stable"),
+            ("h.example/a b", "h.example/a-b"),
+        ] {
+            assert_eq!(mapped(given).map(|n| n.to_string()).as_deref(), Some(want));
+        }
+        assert_eq!(mapped("h.example/..//"), None);
+    }
+}

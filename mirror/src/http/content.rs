@@ -1,0 +1,235 @@
+//! Answers that carry content with a digest: blobs, repository files, chart archives.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
+};
+use http::{HeaderMap, Method, StatusCode};
+use kubepkg_core::Digest;
+use kubepkg_core::store::{FileRange, StoreError};
+
+use super::body::FileBody;
+use super::buffers::{Pool, read_at};
+use super::conditional::{etag, range_counts, unchanged};
+use super::error::ApiError;
+use super::range::{Span, Wanted, wanted};
+use super::{Asking, DOCKER_CONTENT_DIGEST};
+use crate::source::Source;
+
+/// For how long an answer may be used without asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Asked for by digest: for ever.
+    Immutable,
+    /// Asked for by a name that can move: ask every time, which costs a 304.
+    Revalidate,
+}
+
+/// What the headers say about some content, known without opening it.
+#[derive(Clone, Debug)]
+pub struct Described {
+    /// Its digest.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its `Content-Type`.
+    pub media_type: HeaderValue,
+    /// How long it may be used.
+    pub freshness: Freshness,
+}
+
+impl Described {
+    /// The headers of GET and HEAD.
+    pub fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, self.media_type.clone());
+        headers.insert(CONTENT_LENGTH, self.size.into());
+        headers.insert(ETAG, etag(&self.digest));
+        let cache = match self.freshness {
+            Freshness::Immutable => "max-age=31536000, immutable",
+            Freshness::Revalidate => "no-cache",
+        };
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+        if let Ok(digest) = HeaderValue::try_from(self.digest.to_string()) {
+            headers.insert(DOCKER_CONTENT_DIGEST, digest);
+        }
+        headers
+    }
+
+    /// The answer to a client that has it already, if this one has.
+    pub fn not_modified(&self, asking: &Asking) -> Option<Response> {
+        unchanged(&asking.headers, &self.digest).then(|| {
+            let mut headers = self.headers();
+            // the length stays: that of the answer this one stands for
+            headers.remove(CONTENT_TYPE);
+            respond(StatusCode::NOT_MODIFIED, headers, Body::empty())
+        })
+    }
+
+    /// Answers HEAD from what is known, and GET with the whole or the ranges asked for.
+    /// `open` runs on the blocking pool, and only when bytes are to be sent.
+    pub async fn answer(
+        self,
+        asking: &Asking,
+        source: &Arc<dyn Source>,
+        pool: &Arc<Pool>,
+        absent: impl FnOnce() -> ApiError,
+        open: impl FnOnce(&dyn Source) -> Result<Option<FileRange>, StoreError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        if let Some(response) = self.not_modified(asking) {
+            return Ok(response);
+        }
+        let mut headers = self.headers();
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        if asking.method == Method::HEAD {
+            return Ok(respond(StatusCode::OK, headers, Body::empty()));
+        }
+        let wanted = match range_counts(&asking.headers, &self.digest) {
+            true => wanted(&asking.headers, self.size),
+            false => Wanted::Whole,
+        };
+        if wanted == Wanted::Nothing {
+            return Ok(self.unsatisfiable(headers));
+        }
+        let opened = blocking(source, open)
+            .await?
+            .map_err(|error| ApiError::store(&error))?;
+        let Some(range) = opened else {
+            tracing::error!(digest = %self.digest, "content that a name promises is not in the store");
+            return Err(absent());
+        };
+        if range.len != self.size {
+            return Err(ApiError::damaged(
+                &self.digest,
+                "its size is not the one recorded",
+            ));
+        }
+        let mut body = FileBody::new(Arc::clone(pool));
+        let status = match wanted {
+            Wanted::Parts(spans) => {
+                self.partial(&spans, &range, &mut headers, &mut body);
+                StatusCode::PARTIAL_CONTENT
+            }
+            Wanted::Whole | Wanted::Nothing => {
+                body.push_file(&range, 0, range.len);
+                StatusCode::OK
+            }
+        };
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        Ok(respond(status, headers, Body::new(body)))
+    }
+
+    /// 416: only what lies outside was asked for. The length is that of this answer.
+    fn unsatisfiable(&self, mut headers: HeaderMap) -> Response {
+        headers.insert(CONTENT_LENGTH, 0.into());
+        headers.remove(CACHE_CONTROL);
+        headers.remove(CONTENT_TYPE);
+        if let Ok(range) = HeaderValue::try_from(format!("bytes */{}", self.size)) {
+            headers.insert(CONTENT_RANGE, range);
+        }
+        respond(StatusCode::RANGE_NOT_SATISFIABLE, headers, Body::empty())
+    }
+
+    fn partial(
+        &self,
+        spans: &[Span],
+        range: &FileRange,
+        headers: &mut HeaderMap,
+        body: &mut FileBody,
+    ) {
+        let place = |span: &Span| format!("bytes {}-{}/{}", span.first, span.last, self.size);
+        if let [span] = spans {
+            if let Ok(place) = HeaderValue::try_from(place(span)) {
+                headers.insert(CONTENT_RANGE, place);
+            }
+            body.push_file(range, span.first, span.len());
+            return;
+        }
+        // content cannot hold its own digest, so this never occurs in a part
+        let hex = self.digest.hex();
+        let boundary = &hex[..48];
+        let media_type = self
+            .media_type
+            .to_str()
+            .unwrap_or("application/octet-stream");
+        for (at, span) in spans.iter().enumerate() {
+            let line = if at == 0 { "" } else { "\r\n" };
+            let place = place(span);
+            body.push_bytes(format!(
+                "{line}--{boundary}\r\nContent-Type: {media_type}\r\nContent-Range: {place}\r\n\r\n"
+            ));
+            body.push_file(range, span.first, span.len());
+        }
+        body.push_bytes(format!("\r\n--{boundary}--\r\n"));
+        if let Ok(multipart) =
+            HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}"))
+        {
+            headers.insert(CONTENT_TYPE, multipart);
+        }
+    }
+}
+
+/// A response from its parts.
+pub fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// An answer in memory, built for this request; `HEAD` gets its headers.
+pub fn respond_bytes(
+    asking: &Asking,
+    headers: HeaderMap,
+    bytes: impl Into<bytes::Bytes>,
+) -> Response {
+    let bytes = bytes.into();
+    let mut headers = headers;
+    headers.insert(CONTENT_LENGTH, bytes.len().into());
+    let body = match asking.method == Method::HEAD {
+        true => Body::empty(),
+        false => Body::from(bytes),
+    };
+    respond(StatusCode::OK, headers, body)
+}
+
+/// Runs `work` on the blocking pool.
+pub async fn blocking<T: Send + 'static>(
+    source: &Arc<dyn Source>,
+    work: impl FnOnce(&dyn Source) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let source = Arc::clone(source);
+    tokio::task::spawn_blocking(move || work(&*source))
+        .await
+        .map_err(|error| {
+            let io = std::io::Error::other(error);
+            ApiError::store(&StoreError::Io {
+                action: "read",
+                path: std::path::PathBuf::new(),
+                source: io,
+            })
+        })
+}
+
+/// All bytes of a file range that is known to be small.
+pub fn read_all(range: &FileRange) -> std::io::Result<Vec<u8>> {
+    let len = usize::try_from(range.len).map_err(std::io::Error::other)?;
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        match read_at(
+            &range.file,
+            &mut bytes[filled..],
+            range.offset + filled as u64,
+        ) {
+            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,301 @@
+//! The server's answers: the registry API for reading, repository files and charts beside it.
+//!
+//! Every answer is given from one snapshot of the names, so within a request everything fits
+//! together; HEAD is answered from the snapshot alone and touches no file. Bytes go out as
+//! they are stored: nothing is converted, compressed or redirected.
+
+mod body;
+mod buffers;
+mod cache;
+mod charts;
+mod conditional;
+mod content;
+mod error;
+mod lists;
+mod manifest;
+mod range;
+mod referrers;
+mod sites;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, StatusCode, Uri};
+use kubepkg_core::reference::canonical_host;
+use kubepkg_core::store::Names;
+use serde_json::json;
+
+use self::buffers::Pool;
+use self::cache::ManifestCache;
+use self::charts::ChartCache;
+use self::content::{Described, Freshness, respond_bytes};
+use self::error::{ApiError, Code};
+use self::referrers::Question;
+use crate::namespace::Own;
+use crate::route::{self, Ask, Endpoint, Place, RouteError};
+use crate::source::Source;
+
+const API_VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
+const DOCKER_CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
+const OCI_NAMESPACE: HeaderName = HeaderName::from_static("oci-namespace");
+
+/// What a server is made of.
+#[derive(Debug)]
+pub struct Server {
+    shared: Shared,
+    extra: Router,
+}
+
+/// What all requests share.
+struct Shared {
+    source: Arc<dyn Source>,
+    own_names: Vec<String>,
+    manifests: ManifestCache,
+    charts: ChartCache,
+    buffers: Arc<Pool>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("own_names", &self.own_names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is kept of a request.
+#[derive(Clone, Debug)]
+struct Asking {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+}
+
+impl Asking {
+    /// The path as on the wire.
+    fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    /// The query as on the wire.
+    fn query(&self) -> &str {
+        self.uri.query().unwrap_or_default()
+    }
+
+    /// `host[:port]` the client believes to talk to.
+    fn host(&self) -> Option<&str> {
+        match self.headers.get(HOST) {
+            Some(host) => host.to_str().ok(),
+            None => self.uri.authority().map(http::uri::Authority::as_str),
+        }
+    }
+}
+
+impl Server {
+    /// A server of what is in `source`.
+    pub fn new(source: impl Source) -> Server {
+        Server {
+            shared: Shared {
+                source: Arc::new(source),
+                own_names: Vec::new(),
+                manifests: ManifestCache::default(),
+                charts: ChartCache::default(),
+                buffers: Arc::default(),
+            },
+            extra: Router::new(),
+        }
+    }
+
+    /// Adds names (`host[:port]`) by which clients know this server, besides the `Host` of
+    /// each request: as `ns` they mean the server itself. What is no host is left out.
+    #[must_use]
+    pub fn own_names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Server {
+        let names = names.into_iter();
+        self.shared
+            .own_names
+            .extend(names.filter_map(|name| canonical_host(name.as_ref())));
+        self
+    }
+
+    /// Adds routes beside those served here. They come first where both would answer.
+    #[must_use]
+    pub fn routes(mut self, extra: Router) -> Server {
+        self.extra = self.extra.merge(extra);
+        self
+    }
+
+    /// Where the answers come from.
+    pub fn source(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.shared.source)
+    }
+
+    /// The whole server as a router, to be put on a socket by [`crate::serve::serve`] or
+    /// mounted elsewhere.
+    pub fn into_router(self) -> Router {
+        let own = Router::new()
+            .fallback(answer)
+            .with_state(Arc::new(self.shared));
+        self.extra.fallback_service(own)
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    // no read has a body; what a client sends all the same is not looked at
+    let (parts, _) = request.into_parts();
+    let asking = Asking {
+        method: parts.method,
+        uri: parts.uri,
+        headers: parts.headers,
+    };
+    let mut response = match route::parse(&asking.method, asking.path(), asking.query()) {
+        Err(RouteError::Elsewhere) => beside(&shared, &asking).await,
+        parsed => registry(&shared, &asking, parsed).await,
+    };
+    let nosniff = HeaderValue::from_static("nosniff");
+    let headers = response.headers_mut();
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
+/// Everything below `/v2/`.
+async fn registry(
+    shared: &Shared,
+    asking: &Asking,
+    parsed: Result<Endpoint, RouteError>,
+) -> Response {
+    let own = Own {
+        host: asking.host(),
+        names: &shared.own_names,
+    };
+    let mut namespace = None;
+    let answered = match parsed {
+        Err(error) => Err(ApiError::from_route(&error, asking.path())),
+        Ok(Endpoint::Base) => Ok(json_answer(asking, &json!({}))),
+        Ok(Endpoint::Catalog(page)) => names(shared)
+            .await
+            .map(|names| lists::catalog(asking, &names, &page)),
+        Ok(Endpoint::Repository(place, ask)) => {
+            namespace = place.namespace(own);
+            repository(shared, asking, own, &place, ask).await
+        }
+    };
+    let mut response = answered.unwrap_or_else(|error| {
+        if error.status == StatusCode::NOT_FOUND {
+            tracing::info!(uri = %asking.uri, code = error.code.as_str(), "not here");
+        }
+        error.into_response()
+    });
+    let headers = response.headers_mut();
+    headers.insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
+    if let Some(Ok(namespace)) = namespace.map(HeaderValue::try_from) {
+        headers.insert(OCI_NAMESPACE, namespace);
+    }
+    response
+}
+
+async fn repository(
+    shared: &Shared,
+    asking: &Asking,
+    own: Own<'_>,
+    place: &Place,
+    ask: Ask,
+) -> Result<Response, ApiError> {
+    let names = names(shared).await?;
+    let found = place.find(&names, own);
+    if let Ask::Referrers {
+        subject,
+        artifact_type,
+        last,
+    } = &ask
+    {
+        let question = Question {
+            subject,
+            artifact_type: artifact_type.as_deref(),
+            last: last.as_ref(),
+        };
+        let repository = found.map(|found| found.repository);
+        return referrers::answer(shared, asking, repository, question).await;
+    }
+    let found = found.ok_or_else(|| ApiError::no_repository(place))?;
+    match &ask {
+        Ask::Manifest(target) => manifest::answer(shared, asking, place, found, target).await,
+        Ask::Tags(page) => Ok(lists::tags(asking, place, found, page)),
+        Ask::Blob(digest) => {
+            let absent = || ApiError::not_in(place, Code::BlobUnknown, &ask);
+            // a manifest is not a blob, and a blob of another repository is not one of this
+            let size = found.repository.blobs.get(digest).ok_or_else(absent)?;
+            let digest = *digest;
+            let described = Described {
+                digest,
+                size: *size,
+                media_type: HeaderValue::from_static("application/octet-stream"),
+                freshness: Freshness::Immutable,
+            };
+            let open = move |source: &dyn Source| source.blob(&digest);
+            described
+                .answer(asking, &shared.source, &shared.buffers, absent, open)
+                .await
+        }
+        Ask::Upload(_) | Ask::Referrers { .. } => {
+            Err(ApiError::not_in(place, Code::BlobUploadUnknown, &ask))
+        }
+    }
+}
+
+/// Everything else: repository files, charts, and whether the server is well.
+async fn beside(shared: &Shared, asking: &Asking) -> Response {
+    if asking.method != Method::GET && asking.method != Method::HEAD {
+        return ApiError::read_only(&asking.method).into_response();
+    }
+    let path = asking.path();
+    let answered = if let Some(rest) = path.strip_prefix("/repositories/") {
+        match names(shared).await {
+            Ok(names) => sites::answer(shared, asking, &names, rest).await,
+            Err(error) => Err(error),
+        }
+    } else if let Some(rest) = path.strip_prefix("/charts/") {
+        match names(shared).await {
+            Ok(names) => charts::answer(shared, asking, &names, rest).await,
+            Err(error) => Err(error),
+        }
+    } else if path == "/healthz" {
+        return health(shared, asking).await;
+    } else {
+        Err(ApiError::no_page(path))
+    };
+    answered.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// `/healthz`: says what this is, and whether its store can be read.
+async fn health(shared: &Shared, asking: &Asking) -> Response {
+    let readable = names(shared).await.is_ok();
+    let status = if readable { "ok" } else { "failing" };
+    let mut response = json_answer(
+        asking,
+        &json!({
+            "service": "kubepkg-mirror",
+            "version": env!("CARGO_PKG_VERSION"),
+            "status": status,
+        }),
+    );
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    if !readable {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+async fn names(shared: &Shared) -> Result<Arc<Names>, ApiError> {
+    let names = shared.source.names().await;
+    names.map_err(|error| ApiError::store(&error))
+}
+
+fn json_answer(asking: &Asking, body: &serde_json::Value) -> Response {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    respond_bytes(asking, headers, body.to_string())
+}

@@ -1,0 +1,13 @@
+//! The OCI registry a site is served from, and its store.
+//!
+//! [`store`] keeps content and names on a file system. [`route`] and [`namespace`] say, without
+//! any I/O, what a request asks for and where that may be looked for; [`http`] answers it from
+//! a [`source::Source`]; [`serve`] puts it on a socket. Nothing here asks another machine for
+//! anything.
+
+pub mod http;
+pub mod namespace;
+pub mod route;
+pub mod serve;
+pub mod source;
+pub mod store;

@@ -1,0 +1,302 @@
+//! Commits. Everything a commit needs is written and synced before its record appears in
+//! `commits/`; that one step is the commit. Sets of repository files and the files of names are
+//! renamed into place after it. Who is interrupted in between leaves a record, and the next one
+//! to change or open the store brings the rest up to it.
+//!
+//! Nothing is done to a final place before the record is there, so who comes second, even
+//! where the lock does not hold it back (NFS), leaves the winner's files alone. A record is
+//! never taken back: a server may have read it. When its sync fails the commit counts, its
+//! durability is open, and the answer says so; [`Writable::redo`] writes the record again
+//! before anybody builds on it, for a second sync of the same pages would prove nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kubepkg_core::Digest;
+use kubepkg_core::store::{Batch, Change, Committed, Record, SiteEntry, StoreError, Unit};
+
+use super::disk::failed;
+use super::generation::Generation;
+use super::layout::Layout;
+use super::open::Writable;
+use super::part::Part;
+use super::sync::sync_folder;
+use super::work::{Temporary, TemporaryFolder};
+use super::{records, sealed};
+
+/// Files that are ready to be renamed into place.
+#[derive(Default)]
+struct Prepared {
+    files: Vec<(Temporary, PathBuf)>,
+    sets: Vec<PreparedSet>,
+    /// Folders to be synced before anything is renamed.
+    before: BTreeSet<PathBuf>,
+    /// Folders things are renamed into.
+    into: BTreeSet<PathBuf>,
+}
+
+/// The repository files of one index.
+struct PreparedSet {
+    set: TemporaryFolder,
+    /// The set's own folders.
+    folders: BTreeSet<PathBuf>,
+    /// Where it will lie.
+    path: PathBuf,
+}
+
+impl Writable {
+    /// Brings names, sites and trust up to the newest record. Call it under the lock.
+    pub(super) fn redo(&self) -> Result<u64, StoreError> {
+        let pending = records::pending(&self.layout, &self.generation)?;
+        let mut newest = self.generation.read()?.unwrap_or_default();
+        for number in pending {
+            let record = records::require(&self.layout, number)?;
+            self.settle_record(number)?;
+            let units = record.changes.iter().map(|recorded| recorded.change.unit());
+            let mut part = Part::load(&self.layout, units)?;
+            part.redo(&record);
+            let mut prepared = self.prepare(&part, number)?;
+            // sets are placed whole, and only after their record
+            prepared.sets.retain(|set| !set.path.exists());
+            self.sync_prepared(&prepared, None)?;
+            self.bring_up(prepared, number)?;
+            newest = number;
+        }
+        if self.generation.read()?.is_none() {
+            self.generation.write(newest)?;
+        }
+        Ok(newest)
+    }
+
+    /// See [`kubepkg_core::store::Store::commit`].
+    pub(super) fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
+        batch.check()?;
+        let _lock = self.lock.hold()?;
+        let newest = self.redo()?;
+        if newest != expected {
+            return Ok(Committed::Conflict { newest });
+        }
+        let number = newest + 1;
+        let units = batch.changes.iter().map(Change::unit);
+        let mut part = Part::load(&self.layout, units)?;
+        let changes = part.apply(&batch.changes, number);
+        let content = self.check_content(&batch.changes, &part)?;
+
+        let mut prepared = self.prepare(&part, number)?;
+        prepared.before.extend(self.content.unsettled(&content));
+        let path = self.layout.record(number);
+        let record = Record {
+            number,
+            at: batch.at,
+            cause: batch.cause,
+            changes,
+        };
+        let record = self.work.file_of(&sealed::encode(&path, &record)?)?;
+        self.sync_prepared(&prepared, Some(&record))?;
+
+        let unsettled = |e| {
+            let source = Box::new(e);
+            Err(StoreError::Unsettled { number, source })
+        };
+        match record.place_new(&path) {
+            Ok(true) => {}
+            // only where the lock does not hold everybody back: the other one was first
+            Ok(false) => return Ok(Committed::Conflict { newest: number }),
+            Err(e) if path.exists() => return unsettled(e),
+            Err(e) => return Err(e),
+        }
+        if let Err(e) = sync_folder(&self.layout.commits()) {
+            return unsettled(e);
+        }
+        // it has happened: whatever fails from here on is made up for, now or by the next one
+        if let Err(e) = self.bring_up(prepared, number) {
+            tracing::warn!(number, error = %e, "bringing the names up to this commit again");
+            if let Err(e) = self.redo() {
+                tracing::warn!(
+                    number,
+                    error = %e,
+                    "the commit is made and shown when this store is opened or changed again"
+                );
+            }
+        }
+        Ok(Committed::Done(number))
+    }
+
+    /// Makes a record durable that somebody else wrote and perhaps could not sync.
+    fn settle_record(&self, number: u64) -> Result<(), StoreError> {
+        let path = self.layout.record(number);
+        let bytes = fs::read(&path).map_err(failed("read", &path))?;
+        let again = self.work.file_of(&bytes)?;
+        self.work.sync([&again])?;
+        again.place(&path)?;
+        sync_folder(&self.layout.commits())
+    }
+
+    /// Checks that all content the changes name is here, and answers it.
+    fn check_content(
+        &self,
+        changes: &[Change],
+        after: &Part,
+    ) -> Result<BTreeSet<Digest>, StoreError> {
+        let mut wanted: BTreeSet<(Digest, u64)> = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::Manifest {
+                    digest,
+                    new: Some(entry),
+                    ..
+                } => {
+                    wanted.insert((*digest, entry.size));
+                }
+                Change::Blob {
+                    digest,
+                    new: Some(size),
+                    ..
+                } => {
+                    wanted.insert((*digest, *size));
+                }
+                Change::Site {
+                    new: Some(entry), ..
+                } => {
+                    wanted.extend(entry.files.values().map(|file| (file.digest, file.size)));
+                }
+                Change::Tag {
+                    repository,
+                    new: Some(entry),
+                    ..
+                } => {
+                    let repository = after.names.repositories.get(repository);
+                    if !repository.is_some_and(|r| r.manifests.contains_key(&entry.digest)) {
+                        let digest = entry.digest;
+                        return Err(StoreError::Missing { digest });
+                    }
+                }
+                Change::Manifest { new: None, .. }
+                | Change::Blob { new: None, .. }
+                | Change::Tag { new: None, .. }
+                | Change::Upstream { .. }
+                | Change::Site { new: None, .. }
+                | Change::Trust { .. } => {}
+            }
+        }
+        for (digest, size) in &wanted {
+            match self.content.size(digest)? {
+                None => return Err(StoreError::Missing { digest: *digest }),
+                Some(found) if found != *size => {
+                    return Err(StoreError::Mismatch {
+                        digest: *digest,
+                        found: format!("{found} bytes in the store instead of {size}"),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(wanted.into_iter().map(|(digest, _)| digest).collect())
+    }
+
+    /// Writes the files of all units that commit `number` changed last.
+    fn prepare(&self, part: &Part, number: u64) -> Result<Prepared, StoreError> {
+        let root = self.layout.root();
+        let mut prepared = Prepared::default();
+        for unit in part.changed_by(number) {
+            let (path, bytes) = part.file(&self.layout, unit)?;
+            if let Some(folder) = path.parent() {
+                let parents = self.disk.ensure_folder(root, folder)?;
+                prepared.before.extend(parents);
+                prepared.into.insert(folder.to_owned());
+            }
+            prepared.files.push((self.work.file_of(&bytes)?, path));
+            if let Unit::Site(folder) = unit
+                && let Some(entry) = part.names.sites.get(folder)
+            {
+                let path = self.layout.site_set(folder, number);
+                prepared.sets.push(self.site_set(entry, path)?);
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Makes everything that is to be renamed durable, and the folders it is renamed into.
+    fn sync_prepared(
+        &self,
+        prepared: &Prepared,
+        record: Option<&Temporary>,
+    ) -> Result<(), StoreError> {
+        let files = prepared.files.iter().map(|(file, _)| file);
+        self.work.sync(files.chain(record))?;
+        let mut folders = prepared.before.clone();
+        folders.extend(prepared.sets.iter().flat_map(|set| set.folders.clone()));
+        self.syncer.folders(&folders)
+    }
+
+    /// Renames sets and the files of names into place, durably, and counts the commit.
+    fn bring_up(&self, prepared: Prepared, number: u64) -> Result<(), StoreError> {
+        for set in prepared.sets {
+            set.set.place(&set.path)?;
+        }
+        for (file, path) in prepared.files {
+            file.place(&path)?;
+        }
+        self.syncer.folders(&prepared.into)?;
+        self.disk.settle(self.layout.root(), &prepared.into);
+        self.generation.write(number)
+    }
+
+    /// The files of a site in a folder that can become `place`.
+    fn site_set(&self, entry: &SiteEntry, place: PathBuf) -> Result<PreparedSet, StoreError> {
+        let set = self.work.folder()?;
+        let mut folders = BTreeSet::from([set.path().to_owned()]);
+        for (path, file) in &entry.files {
+            let to = set.path().join(path);
+            for folder in Path::new(path).ancestors().skip(1) {
+                folders.insert(set.path().join(folder));
+            }
+            for folder in folders.iter().filter(|folder| to.starts_with(folder)) {
+                self.disk.make_folder(folder)?;
+            }
+            self.link(&self.layout.blob(&file.digest), &to)?;
+        }
+        Ok(PreparedSet {
+            set,
+            folders,
+            path: place,
+        })
+    }
+
+    /// A second name for content, or a copy where there are no second names. Content that has
+    /// gone since the commit is left out: it is not found, as if it were asked for by digest.
+    fn link(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        match fs::hard_link(from, to) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                tracing::warn!(path = %from.display(), "content of a repository file is missing");
+                Ok(())
+            }
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => Err(failed("create", to)(e)),
+            Err(_) => {
+                let mut source = fs::File::open(from).map_err(failed("open", from))?;
+                let mut copy = self.disk.create(to)?;
+                io::copy(&mut source, &mut copy)
+                    .and_then(|_| copy.sync_all())
+                    .map_err(failed("write", to))
+            }
+        }
+    }
+}
+
+/// One unit as of the newest commit. Needs no lock: what is committed and not yet in the files
+/// is added from the records.
+pub(super) fn current(
+    layout: &Layout,
+    generation: &Generation,
+    unit: Unit,
+) -> Result<Part, StoreError> {
+    let pending = records::pending(layout, generation)?;
+    let mut part = Part::load(layout, [unit])?;
+    for number in pending {
+        part.redo(&records::require(layout, number)?);
+    }
+    Ok(part)
+}

@@ -1,0 +1,342 @@
+//! A mirror's store on a file system: plain files that a person can read, without a database.
+//!
+//! ```text
+//! kubepkg-store.json                   says that this is a store, and its version
+//! blobs/<algorithm>/<2 hex>/<hex>      content
+//! names/<2 hex>/<sha256 of name>.json  one repository: manifests, tags, blobs
+//! sites/<folder>/<n>/                  repository files that commit n brought, as one set
+//! sites/<folder>/current.json          which set is current
+//! trust/<entry>.json                   what was accepted
+//! commits/<n>.json                     commit records, numbered without gaps
+//! uploads/, leases/                    what is being pushed; what must not be collected
+//! reserve, lock, generation            room for a full disk; the lock; number of the newest commit
+//! .tmp-<random>/                       what one process is making; removed when it is gone
+//! ```
+//!
+//! Promises: what lies under a final name is whole, verified and durable. A commit happens
+//! when its record appears, all of it; a process killed before leaves nothing but
+//! temporaries, one killed after leaves a record that the next one finishes. Several processes
+//! may write to one store. Source: design page "mirror", "Store".
+
+mod blocking;
+mod commit;
+mod content;
+mod direct;
+mod disk;
+mod generation;
+mod intake;
+mod layout;
+mod lease;
+mod lock;
+mod open;
+mod part;
+mod records;
+mod sealed;
+mod snapshot;
+mod sync;
+mod work;
+
+use std::future::poll_fn;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use kubepkg_core::Digest;
+use kubepkg_core::name::RepositoryName;
+use kubepkg_core::store::{
+    Batch, Body, ByteStream, Committed, FileRange, Names, Record, Repository, SiteEntry, Store,
+    StoreError, Unit,
+};
+use tokio::sync::Semaphore;
+
+use blocking::blocking;
+use intake::Intake;
+pub use intake::Staged;
+pub use lease::Lease;
+pub use open::OpenMode;
+use open::{Opened, Writable};
+
+/// How much of a stream is gathered before it is hashed and written in one go.
+const GATHER: usize = 512 * 1024;
+
+/// A store on a file system. Clones are the same store.
+#[derive(Clone)]
+pub struct FileStore {
+    opened: Arc<Opened>,
+    /// More threads hashing than there is work for cores would only make others wait.
+    hashing: Arc<Semaphore>,
+}
+
+impl FileStore {
+    /// Opens the store in the folder `root`. Does file work: call it before serving begins.
+    pub fn open(root: impl AsRef<Path>, mode: OpenMode) -> Result<FileStore, StoreError> {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        // while one waits for the disk another one hashes
+        let hashing = Arc::new(Semaphore::new(cores * 2));
+        Ok(FileStore {
+            opened: Arc::new(open::open(root.as_ref(), mode)?),
+            hashing,
+        })
+    }
+
+    /// Whether there is a store in the folder `root`. An error when there is one that cannot
+    /// be used. Touches nothing.
+    pub fn is_at(root: impl AsRef<Path>) -> Result<bool, StoreError> {
+        open::is_store(root.as_ref())
+    }
+
+    /// The store's folder.
+    pub fn root(&self) -> &Path {
+        self.opened.layout.root()
+    }
+
+    /// All names as of the newest commit, from memory. When nothing was committed since the
+    /// last call, this costs one read of twenty bytes; then readers get the same [`Arc`].
+    pub async fn names(&self) -> Result<Arc<Names>, StoreError> {
+        if let Some(names) = self.opened.snapshot.fresh(&self.opened.generation)? {
+            return Ok(names);
+        }
+        self.work(|opened| opened.snapshot.refresh(&opened.layout, &opened.generation))
+            .await
+    }
+
+    /// The content with this digest. Opens one file, which is quick enough to do anywhere.
+    pub fn blob_range(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
+        self.opened.content.range(digest)
+    }
+
+    /// Size of the content with this digest. Looks at one file.
+    pub fn blob_size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        self.opened.content.size(digest)
+    }
+
+    /// One of the files of the site `folder`, by its path there. Opens one file: that of the
+    /// set, or, where the commit is there and its set not yet, the content it is made of.
+    pub fn site_file(
+        &self,
+        folder: &str,
+        site: &SiteEntry,
+        path: &str,
+    ) -> Result<Option<FileRange>, StoreError> {
+        let inside = |text: &str| !text.split('/').any(|part| matches!(part, "" | "." | ".."));
+        if folder.contains('/') || !inside(folder) || !inside(path) {
+            return Ok(None);
+        }
+        let Some(file) = site.files.get(path) else {
+            return Ok(None);
+        };
+        let set = self.opened.layout.site_set(folder, site.set);
+        match content::open_range(set.join(path))? {
+            Some(range) => Ok(Some(range)),
+            None => self.blob_range(&file.digest),
+        }
+    }
+
+    /// Does file work on the blocking pool.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Opened) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let opened = Arc::clone(&self.opened);
+        blocking(self.root(), move || work(&opened)).await
+    }
+
+    /// Does work that hashes, on the blocking pool.
+    async fn hash<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Writable) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        // never closed
+        let _core = self.hashing.acquire().await.ok();
+        self.work(|opened| work(opened.writable()?)).await
+    }
+
+    async fn stage_stream(
+        &self,
+        digest: Digest,
+        size: u64,
+        mut stream: ByteStream,
+    ) -> Result<Staged, StoreError> {
+        let mut intake = self
+            .work(move |opened| Intake::begin(&opened.writable()?.work, digest, size))
+            .await?;
+        loop {
+            let mut pieces = Vec::new();
+            let mut gathered = 0;
+            let mut ended = false;
+            while gathered < GATHER {
+                match poll_fn(|context| stream.as_mut().poll_next(context)).await {
+                    Some(Ok(piece)) => {
+                        gathered += piece.len();
+                        pieces.push(piece);
+                    }
+                    Some(Err(e)) => return Err(intake.source(e)),
+                    None => {
+                        ended = true;
+                        break;
+                    }
+                }
+            }
+            if ended {
+                return self.hash(move |_| take_last(intake, &pieces)).await;
+            }
+            intake = self
+                .hash(move |_| intake.take(&pieces).map(|()| intake))
+                .await?;
+        }
+    }
+
+    async fn stage_range(
+        &self,
+        digest: Digest,
+        size: u64,
+        range: FileRange,
+    ) -> Result<Staged, StoreError> {
+        let stop = StopOnDrop::default();
+        let seen = Arc::clone(&stop.0);
+        self.hash(move |writable| {
+            let mut intake = Intake::begin(&writable.work, digest, size)?;
+            intake.take_range(&range, &seen)?;
+            intake.finish()
+        })
+        .await
+    }
+}
+
+impl std::fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileStore")
+            .field("root", &self.root())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells the thread that does the work that nobody waits for it any more.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn take_last(mut intake: Intake, pieces: &[Bytes]) -> Result<Staged, StoreError> {
+    intake.take(pieces)?;
+    intake.finish()
+}
+
+impl Store for FileStore {
+    type Staged = Staged;
+    type Lease = Lease;
+
+    async fn lease(&self) -> Result<Lease, StoreError> {
+        self.work(|opened| {
+            let writable = opened.writable()?;
+            let _lock = writable.lock.hold()?;
+            Lease::take(&writable.layout, &writable.disk)
+        })
+        .await
+    }
+
+    async fn sequence(&self) -> Result<u64, StoreError> {
+        self.work(|opened| {
+            let pending = records::pending(&opened.layout, &opened.generation)?;
+            let counted = opened.generation.read()?;
+            match (&opened.writable, counted) {
+                (_, Some(newest)) if pending.is_empty() => Ok(newest),
+                (Some(writable), _) => {
+                    let _lock = writable.lock.hold()?;
+                    writable.redo()
+                }
+                (None, _) => Ok(*pending.end()),
+            }
+        })
+        .await
+    }
+
+    async fn stat(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        self.blob_size(digest)
+    }
+
+    async fn read(&self, digest: &Digest) -> Result<Option<Body>, StoreError> {
+        Ok(self.blob_range(digest)?.map(Body::Range))
+    }
+
+    async fn room(&self) -> Result<Option<u64>, StoreError> {
+        let root = self.root();
+        match rustix::fs::statvfs(root) {
+            Ok(found) => Ok(Some(found.f_bavail.saturating_mul(found.f_frsize))),
+            Err(errno) => Err(disk::failed("ask for the free space of", root)(
+                errno.into(),
+            )),
+        }
+    }
+
+    async fn stage(&self, digest: Digest, size: u64, body: Body) -> Result<Staged, StoreError> {
+        match body {
+            Body::Bytes(bytes) => {
+                self.hash(move |writable| {
+                    take_last(Intake::begin(&writable.work, digest, size)?, &[bytes])
+                })
+                .await
+            }
+            Body::Range(range) => self.stage_range(digest, size, range).await,
+            Body::Stream(stream) => self.stage_stream(digest, size, stream).await,
+        }
+    }
+
+    async fn publish(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
+        self.work(|opened| {
+            let writable = opened.writable()?;
+            let (work, disk, syncer) = (&writable.work, &writable.disk, &writable.syncer);
+            writable.content.publish(staged, work, disk, syncer)
+        })
+        .await
+    }
+
+    async fn repository(&self, name: &RepositoryName) -> Result<Option<Repository>, StoreError> {
+        let name = name.clone();
+        self.work(move |opened| {
+            let unit = Unit::Repository(name.clone());
+            let part = commit::current(&opened.layout, &opened.generation, unit)?;
+            let found = part.names.repositories.get(&name);
+            Ok(found.map(|repository| Repository::clone(repository)))
+        })
+        .await
+    }
+
+    async fn site(&self, folder: &str) -> Result<Option<SiteEntry>, StoreError> {
+        let folder = folder.to_owned();
+        self.work(move |opened| {
+            if folder.contains('/') || folder.starts_with('.') {
+                return Ok(None); // no commit takes such a folder
+            }
+            let unit = Unit::Site(folder.clone());
+            let mut part = commit::current(&opened.layout, &opened.generation, unit)?;
+            Ok(part.names.sites.remove(&folder))
+        })
+        .await
+    }
+
+    async fn trust(&self, entry: &str) -> Result<Option<serde_json::Value>, StoreError> {
+        let entry = entry.to_owned();
+        self.work(move |opened| {
+            let unit = Unit::Trust(entry.clone());
+            let mut part = commit::current(&opened.layout, &opened.generation, unit)?;
+            Ok(part.names.trust.remove(&entry))
+        })
+        .await
+    }
+
+    async fn record(&self, number: u64) -> Result<Option<Record>, StoreError> {
+        self.work(move |opened| records::read(&opened.layout, number))
+            .await
+    }
+
+    async fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
+        self.work(move |opened| opened.writable()?.commit(expected, batch))
+            .await
+    }
+}

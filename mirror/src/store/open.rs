@@ -1,0 +1,328 @@
+//! Opening and creating a store.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kubepkg_core::store::StoreError;
+use serde::{Deserialize, Serialize};
+
+use super::content::Content;
+use super::disk::{Disk, failed};
+use super::generation::Generation;
+use super::layout::Layout;
+use super::lock::StoreLock;
+use super::snapshot::Snapshot;
+use super::sync::{Syncer, sync_folder};
+use super::work::{self, Work};
+
+/// The version of the layout this code reads and writes.
+const VERSION: u32 = 1;
+
+/// What the marker calls itself.
+const FORMAT: &str = "kubepkg store";
+
+/// Room that is given back when the disk is full, for what frees space: collecting, pruning
+/// and deleting have to write too.
+const RESERVE: u64 = 8 * 1024 * 1024;
+
+/// How to open a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// For reading and writing; an empty or missing folder becomes a store.
+    OpenOrCreate,
+    /// For reading only; nothing on disk is touched.
+    ReadOnly,
+}
+
+/// `kubepkg-store.json`
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    format: String,
+    version: u32,
+}
+
+/// What reading and writing share.
+pub(super) struct Opened {
+    pub(super) layout: Layout,
+    pub(super) generation: Arc<Generation>,
+    pub(super) content: Arc<Content>,
+    pub(super) snapshot: Snapshot,
+    pub(super) writable: Option<Writable>,
+}
+
+/// What only a process that may write has.
+pub(super) struct Writable {
+    pub(super) layout: Layout,
+    pub(super) generation: Arc<Generation>,
+    pub(super) content: Arc<Content>,
+    pub(super) disk: Arc<Disk>,
+    pub(super) syncer: Arc<Syncer>,
+    pub(super) work: Arc<Work>,
+    pub(super) lock: StoreLock,
+}
+
+impl Opened {
+    /// The means to write, or why there are none.
+    pub(super) fn writable(&self) -> Result<&Writable, StoreError> {
+        self.writable.as_ref().ok_or_else(|| {
+            let why = "it was opened for reading only; open it for writing to change it";
+            unusable(self.layout.root(), why)
+        })
+    }
+}
+
+/// Opens the store at `root`.
+pub(super) fn open(root: &Path, mode: OpenMode) -> Result<Opened, StoreError> {
+    let opened = match mode {
+        OpenMode::OpenOrCreate => open_or_create(root),
+        OpenMode::ReadOnly => open_read_only(root),
+    };
+    opened.map_err(|e| explain(root, e))
+}
+
+/// Whether there is a store at `root`.
+pub(super) fn is_store(root: &Path) -> Result<bool, StoreError> {
+    let found = match root.metadata() {
+        Ok(metadata) if !metadata.is_dir() => Err(not_a_folder(root)),
+        Ok(_) => has_marker(&Layout::new(root.to_owned())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(failed("look at", root)(e)),
+    };
+    found.map_err(|e| explain(root, e))
+}
+
+fn open_read_only(root: &Path) -> Result<Opened, StoreError> {
+    let layout = Layout::new(root.to_owned());
+    if !has_marker(&layout)? {
+        return Err(unusable(root, "there is no store in it"));
+    }
+    let path = layout.generation();
+    let file = File::open(&path).map_err(failed("open", &path))?;
+    can_read(&layout)?;
+    Ok(Opened {
+        generation: Arc::new(Generation::new(&path, file)),
+        content: Arc::new(Content::new(layout.clone())),
+        snapshot: Snapshot::default(),
+        writable: None,
+        layout,
+    })
+}
+
+fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
+    let layout = Layout::new(root.to_owned());
+    let created = make_root(root)?;
+    if !has_marker(&layout)? {
+        may_become_store(&layout)?;
+    }
+    let metadata = root.metadata().map_err(failed("look at", root))?;
+    let disk = Arc::new(Disk::like(&metadata));
+    let folder = File::open(root).map_err(failed("open", root))?;
+    let syncer = Arc::new(Syncer::new(root, folder));
+
+    let path = layout.lock();
+    let lock = StoreLock::new(&path, disk.open_or_create(&path)?);
+    let held = lock.hold()?;
+    for folder in layout.folders() {
+        disk.make_folder(&folder)?;
+    }
+    can_read(&layout)?;
+    let path = layout.generation();
+    let generation = Arc::new(Generation::new(&path, disk.open_or_create(&path)?));
+    let swept = work::sweep(&layout)?;
+    let work = Arc::new(Work::create(
+        &layout,
+        Arc::clone(&disk),
+        Arc::clone(&syncer),
+    )?);
+    if swept {
+        // who was killed may have renamed content and not come to the sync of its folder
+        syncer.everything(syncer.errors())?;
+    }
+    if !has_marker(&layout)? {
+        write_marker(&layout, &work)?;
+        for folder in created {
+            sync_folder(&folder)?;
+        }
+    }
+    if let Err(e) = make_reserve(&layout, &disk) {
+        tracing::warn!(error = %e, "no reserve for a full disk could be made");
+    }
+    let content = Arc::new(Content::new(layout.clone()));
+    drop(held);
+    let writable = Writable {
+        layout: layout.clone(),
+        generation: Arc::clone(&generation),
+        content: Arc::clone(&content),
+        disk,
+        syncer,
+        work,
+        lock,
+    };
+    let held = writable.lock.hold()?;
+    writable.redo()?;
+    drop(held);
+    Ok(Opened {
+        layout,
+        generation,
+        content,
+        snapshot: Snapshot::default(),
+        writable: Some(writable),
+    })
+}
+
+/// Makes the root folder and what is missing above it; answers the folders to sync for it.
+fn make_root(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let mut parents = Vec::new();
+    let mut missing = Some(root);
+    while let Some(folder) = missing.filter(|folder| !folder.exists()) {
+        missing = folder.parent();
+        match missing {
+            Some(parent) if !parent.as_os_str().is_empty() => parents.push(parent.to_owned()),
+            _ => parents.push(PathBuf::from(".")),
+        }
+    }
+    if root.exists() && !root.is_dir() {
+        return Err(not_a_folder(root));
+    }
+    fs::create_dir_all(root).map_err(failed("create", root))?;
+    Ok(parents)
+}
+
+/// Whether there is a store of a version this code knows.
+fn has_marker(layout: &Layout) -> Result<bool, StoreError> {
+    let path = layout.marker();
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(failed("read", &path)(e)),
+    };
+    let marker: Marker = serde_json::from_slice(&bytes)
+        .map_err(|e| super::sealed::damaged(&path, format!("it says no version: {e}")))?;
+    if marker.format != FORMAT {
+        return Err(unusable(layout.root(), "its marker is not that of a store"));
+    }
+    if marker.version > VERSION {
+        let why = format!(
+            "a newer kubepkg made it (store version {}, this one knows {VERSION}); use that one",
+            marker.version
+        );
+        return Err(unusable(layout.root(), why));
+    }
+    Ok(true)
+}
+
+fn write_marker(layout: &Layout, work: &Arc<Work>) -> Result<(), StoreError> {
+    let marker = Marker {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+    };
+    let path = layout.marker();
+    let mut bytes = serde_json::to_vec(&marker)
+        .map_err(io::Error::other)
+        .map_err(failed("write", &path))?;
+    bytes.push(b'\n');
+    let temporary = work.file_of(&bytes)?;
+    work.sync([&temporary])?;
+    temporary.place(&path)?;
+    sync_folder(layout.root())
+}
+
+/// A folder with other people's files in it is no place for a store.
+fn may_become_store(layout: &Layout) -> Result<(), StoreError> {
+    for path in work::entries(layout.root())? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !layout.may_precede(&name) {
+            let why = format!(
+                "there is no store in it, but \"{}\"; name an empty folder, a new one or a store",
+                name.escape_debug()
+            );
+            return Err(unusable(layout.root(), why));
+        }
+    }
+    Ok(())
+}
+
+fn can_read(layout: &Layout) -> Result<(), StoreError> {
+    for folder in layout.folders() {
+        match fs::read_dir(&folder) {
+            Ok(_) => {}
+            // copies and archives often leave out empty folders
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failed("list", &folder)(e)),
+        }
+    }
+    Ok(())
+}
+
+fn make_reserve(layout: &Layout, disk: &Disk) -> Result<(), StoreError> {
+    let path = layout.reserve();
+    let file = disk.open_or_create(&path)?;
+    let length = file.metadata().map_err(failed("look at", &path))?.len();
+    if length >= RESERVE {
+        return Ok(());
+    }
+    let none = rustix::fs::FallocateFlags::empty();
+    let made = match rustix::fs::fallocate(&file, none, 0, RESERVE) {
+        // a file system without that: write it
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            io::copy(&mut io::Read::take(io::repeat(0), RESERVE), &mut &file).map(|_| ())
+        }
+        other => other.map_err(io::Error::from),
+    };
+    made.map_err(|e| {
+        let _ = fs::remove_file(&path);
+        failed("reserve room in", &path)(e)
+    })
+}
+
+/// Says who would be allowed, where this process is not.
+fn explain(root: &Path, error: StoreError) -> StoreError {
+    let StoreError::Io {
+        action,
+        path,
+        source,
+    } = error
+    else {
+        return error;
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let why = match source.kind() {
+        io::ErrorKind::PermissionDenied => match root.metadata() {
+            Ok(metadata) if metadata.uid() != me => format!(
+                "user {me} may not {action} {}; it belongs to user {}, run this as that user",
+                path.display(),
+                metadata.uid()
+            ),
+            _ => format!(
+                "user {me} may not {action} {}; give that user the right to read and write it",
+                path.display()
+            ),
+        },
+        io::ErrorKind::ReadOnlyFilesystem => format!(
+            "it cannot {action} {}: the file system is mounted for reading only",
+            path.display()
+        ),
+        _ => {
+            return StoreError::Io {
+                action,
+                path,
+                source,
+            };
+        }
+    };
+    unusable(root, why)
+}
+
+fn not_a_folder(root: &Path) -> StoreError {
+    unusable(root, "it is not a folder; name a folder")
+}
+
+fn unusable(path: &Path, why: impl Into<String>) -> StoreError {
+    StoreError::Unusable {
+        path: path.to_owned(),
+        why: why.into(),
+    }
+}

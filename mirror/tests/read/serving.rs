@@ -1,0 +1,160 @@
+//! The server itself: start, end, idle connections, broken stores, further routes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use kubepkg_mirror::http::Server;
+use kubepkg_mirror::serve::{Limits, ServeError, serve};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::client::parse;
+use super::fixture::{Memory, Running};
+
+const R: &str = "docker.io/library/x";
+
+async fn request(server: &Running, target: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn healthz_says_what_this_is() {
+    let server = Running::start().await;
+    let got = server.get("/healthz").await;
+    assert_eq!(got.status, 200);
+    assert_eq!(got.json()["service"], "kubepkg-mirror");
+    assert_eq!(got.json()["status"], "ok");
+    server.store.broken.store(true, Ordering::SeqCst);
+    let got = server.get("/healthz").await;
+    assert_eq!(
+        (got.status, got.json()["status"].clone()),
+        (503, "failing".into())
+    );
+    // what a client sees of a broken store names no path of this machine
+    let got = server.get("/v2/a/tags/list").await;
+    assert_eq!((got.status, got.code().as_str()), (500, "UNKNOWN"));
+    assert_eq!(server.get("/v2/").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_is_said_at_start() {
+    let store = Arc::new(Memory::default());
+    store.broken.store(true, Ordering::SeqCst);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let served = serve(listener, Server::new(store), std::future::pending()).await;
+    assert!(matches!(served, Err(ServeError::Store(_))));
+}
+
+#[tokio::test]
+async fn further_routes_stand_beside_the_registry() {
+    let routes = Router::new().route("/node-config/{kind}", get(|| async { "settings" }));
+    let server = Running::with(Limits::default(), |s| s.routes(routes)).await;
+    assert_eq!(server.get("/node-config/talos").await.body, b"settings");
+    assert_eq!(server.get("/v2/").await.status, 200);
+    for absent in ["/", "/node-config", "/favicon.ico"] {
+        assert_eq!(server.get(absent).await.status, 404, "{absent}");
+    }
+}
+
+#[tokio::test]
+async fn one_connection_answers_many_requests() {
+    let server = Running::start().await;
+    let mut stream = request(&server, "/v2/").await;
+    for _ in 0..3 {
+        let mut bytes = vec![0; 4096];
+        let mut filled = 0;
+        while !bytes[..filled].ends_with(b"{}") {
+            filled += stream.read(&mut bytes[filled..]).await.unwrap();
+        }
+        assert_eq!(parse(&bytes[..filled]).status, 200);
+        let again = b"GET /v2/ HTTP/1.1\r\nHost: x\r\n\r\n";
+        stream.write_all(again).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_under_way_ends_before_the_server_does() {
+    let server = Running::start().await;
+    // more than sockets hold: it cannot be under way unread and already sent
+    let bytes = vec![7; 32 * 1024 * 1024];
+    let digest = server.store.blob_in(R, &bytes);
+    let mut stream = request(&server, &format!("/v2/{R}/blobs/{digest}")).await;
+    let mut first = [0; 1];
+    stream.read_exact(&mut first).await.unwrap();
+    let task = server.ask_to_stop();
+    let mut rest = first.to_vec();
+    stream.read_to_end(&mut rest).await.unwrap();
+    assert!(parse(&rest).body == bytes);
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_nobody_reads_does_not_hold_up_the_end() {
+    let limits = Limits {
+        drain: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let digest = server.store.blob_in(R, &vec![7; 32 * 1024 * 1024]);
+    let mut stream = request(&server, &format!("/v2/{R}/blobs/{digest}")).await;
+    stream.read_exact(&mut [0; 1]).await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_whether_waiting_or_not_reading() {
+    let limits = Limits {
+        idle: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    assert!(matches!(silent.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+
+    let bytes = vec![7; 32 * 1024 * 1024];
+    let digest = server.store.blob_in(R, &bytes);
+    let mut stalled = request(&server, &format!("/v2/{R}/blobs/{digest}")).await;
+    // dropped by the server's timer alone: the end of serving is not waited for by draining
+    stalled.read_exact(&mut [0; 1]).await.unwrap();
+    server.stop().await;
+    let mut rest = Vec::new();
+    let read = stalled.read_to_end(&mut rest).await;
+    assert!(read.is_err() || rest.len() < bytes.len());
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_their_turn() {
+    let limits = Limits {
+        connections: 1,
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let held = request(&server, "/v2/").await;
+    let waiting = server.get("/v2/");
+    tokio::pin!(waiting);
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("answered while the only place was taken"),
+        () = tokio::task::yield_now() => {}
+    }
+    drop(held);
+    assert_eq!(waiting.await.status, 200);
+}
+
+#[tokio::test]
+async fn clients_that_leave_early_leave_the_server_well() {
+    let server = Running::start().await;
+    let digest = server.store.blob_in(R, &vec![7; 8 * 1024 * 1024]);
+    for _ in 0..20 {
+        let mut stream = request(&server, &format!("/v2/{R}/blobs/{digest}")).await;
+        stream.read_exact(&mut [0; 1]).await.unwrap();
+    }
+    assert_eq!(server.get("/v2/").await.status, 200);
+    server.stop().await;
+}

@@ -1,0 +1,368 @@
+//! The promises of `Store`, for any store. A new kind of store runs the same list.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kubepkg_core::store::{Body, Change, Committed, FileRange, Store, StoreError};
+use kubepkg_core::{Algorithm, Digest};
+use kubepkg_mirror::store::{FileStore, OpenMode};
+
+use crate::support::{
+    batch, blob, commit, content, manifest, noise, put, range_of, site, stream_of, tag, trust,
+};
+
+/// Makes a test of each promise for one kind of store. `$make` gives an empty store and
+/// something that keeps it alive.
+macro_rules! conformance {
+    ($make:expr, $($promise:ident),+ $(,)?) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $promise() {
+                let (_keep, store) = $make;
+                super::$promise(store).await;
+            }
+        )+
+    };
+}
+
+mod file_store {
+    use super::*;
+
+    fn make() -> (tempfile::TempDir, FileStore) {
+        let root = tempfile::tempdir().unwrap();
+        let store = FileStore::open(root.path(), OpenMode::OpenOrCreate).unwrap();
+        (root, store)
+    }
+
+    conformance!(
+        make(),
+        content_comes_in_by_every_way,
+        content_that_is_not_what_was_announced_is_refused,
+        a_source_that_fails_leaves_nothing,
+        staged_content_is_not_readable,
+        content_can_be_brought_again,
+        many_contents_in_one_group,
+        a_commit_changes_all_its_names,
+        a_commit_on_an_old_state_changes_nothing,
+        a_commit_needs_its_content,
+        names_no_store_may_take_are_refused,
+        names_can_be_taken_away,
+        records_say_what_stood_before,
+        nothing_is_lost_when_many_commit,
+        leases_can_be_taken_together,
+    );
+}
+
+fn is_mismatch<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Mismatch { .. }))
+}
+
+async fn content_comes_in_by_every_way<S: Store>(store: S) {
+    let sizes = [0, 1, 4095, 512 * 1024, 3 * 1024 * 1024 + 17];
+    for (seed, size) in sizes.into_iter().enumerate() {
+        let bodies: [fn(&Bytes) -> Body; 4] = [
+            |bytes| Body::Bytes(bytes.clone()),
+            |bytes| Body::Range(range_of(bytes)),
+            |bytes| stream_of(bytes, 1000),
+            |bytes| stream_of(bytes, 1024 * 1024),
+        ];
+        for (way, body) in bodies.into_iter().enumerate() {
+            for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
+                let bytes = noise((seed * 10 + way) as u64, size);
+                let digest = Digest::of(algorithm, &bytes);
+                let staged = store
+                    .stage(digest, size as u64, body(&bytes))
+                    .await
+                    .unwrap();
+                store.publish(vec![staged]).await.unwrap();
+                assert_eq!(store.stat(&digest).await.unwrap(), Some(size as u64));
+                assert!(content(&store, &digest).await.as_deref() == Some(&bytes[..]));
+            }
+        }
+    }
+}
+
+async fn content_that_is_not_what_was_announced_is_refused<S: Store>(store: S) {
+    let bytes = noise(1, 700_000);
+    let digest = Digest::sha256(&bytes);
+    let other = Digest::sha256(b"other");
+    let size = bytes.len() as u64;
+    for body in [
+        || Body::Bytes(noise(1, 700_000)),
+        || Body::Range(range_of(&noise(1, 700_000))),
+        || stream_of(&noise(1, 700_000), 64 * 1024),
+    ] {
+        assert!(is_mismatch(&store.stage(other, size, body()).await));
+        assert!(is_mismatch(&store.stage(digest, size - 1, body()).await));
+        assert!(is_mismatch(&store.stage(digest, size + 1, body()).await));
+    }
+    for absent in [digest, other] {
+        assert_eq!(store.stat(&absent).await.unwrap(), None);
+        assert!(content(&store, &absent).await.is_none());
+    }
+}
+
+async fn a_source_that_fails_leaves_nothing<S: Store>(store: S) {
+    let bytes = noise(2, 1000);
+    let digest = Digest::sha256(&bytes);
+    let pieces = vec![Ok(bytes.slice(..500)), Err(std::io::Error::other("gone"))];
+    let broken = Body::Stream(Box::pin(futures_util::stream::iter(pieces)));
+    let result = store.stage(digest, 1000, broken).await;
+    assert!(matches!(result, Err(StoreError::Source { .. })));
+
+    let FileRange { file, offset, .. } = range_of(&bytes);
+    let beyond = Body::Range(FileRange {
+        file,
+        offset,
+        len: 2000,
+    });
+    let result = store.stage(digest, 2000, beyond).await;
+    assert!(matches!(result, Err(StoreError::Source { .. })));
+    assert_eq!(store.stat(&digest).await.unwrap(), None);
+}
+
+async fn staged_content_is_not_readable<S: Store>(store: S) {
+    let bytes = noise(3, 1000);
+    let digest = Digest::sha256(&bytes);
+    let staged = store.stage(digest, 1000, Body::Bytes(bytes)).await.unwrap();
+    assert_eq!(store.stat(&digest).await.unwrap(), None);
+    drop(staged);
+    assert_eq!(store.stat(&digest).await.unwrap(), None);
+    let change = blob("a", digest, 1000);
+    let result = store.commit(0, batch(vec![change])).await;
+    assert!(matches!(result, Err(StoreError::Missing { .. })));
+}
+
+async fn content_can_be_brought_again<S: Store>(store: S) {
+    let bytes = noise(4, 1000);
+    let digest = put(&store, &bytes).await.unwrap();
+    assert_eq!(put(&store, &bytes).await.unwrap(), digest);
+    // twice in one group, too
+    let mut group = Vec::new();
+    for _ in 0..2 {
+        let body = Body::Bytes(bytes.clone());
+        group.push(store.stage(digest, 1000, body).await.unwrap());
+    }
+    store.publish(group).await.unwrap();
+    assert!(content(&store, &digest).await.as_deref() == Some(&bytes[..]));
+    store.publish(Vec::new()).await.unwrap();
+}
+
+async fn many_contents_in_one_group<S: Store>(store: S) {
+    let store = Arc::new(store);
+    let all: Vec<Bytes> = (0..500).map(|seed| noise(seed, 300)).collect();
+    let staged = futures_util::future::try_join_all(all.iter().map(|bytes| {
+        let body = Body::Bytes(bytes.clone());
+        store.stage(Digest::sha256(bytes), 300, body)
+    }));
+    store.publish(staged.await.unwrap()).await.unwrap();
+    for bytes in &all {
+        let found = content(&*store, &Digest::sha256(bytes)).await;
+        assert!(found.as_deref() == Some(&bytes[..]));
+    }
+}
+
+async fn a_commit_changes_all_its_names<S: Store>(store: S) {
+    let (bytes, index) = (noise(5, 400), noise(6, 100));
+    let digest = put(&store, &bytes).await.unwrap();
+    put(&store, &index).await.unwrap();
+    let url = "https://packages.example/v1/index.yaml";
+    let site = site(url, &[("index.yaml", &index), ("root/1.yaml", &bytes)]);
+    let Change::Site { folder, .. } = site.clone() else {
+        unreachable!()
+    };
+    let memory = serde_json::json!({"index": "x"});
+    let changes = vec![
+        manifest("docker.io/library/a", digest, 400),
+        blob("docker.io/library/b", digest, 400),
+        tag("docker.io/library/a", "1.0", digest),
+        site,
+        trust("packages", memory.clone()),
+    ];
+    assert_eq!(store.sequence().await.unwrap(), 0);
+    let committed = store.commit(0, batch(changes)).await.unwrap();
+    assert_eq!(committed, Committed::Done(1));
+    assert_eq!(store.sequence().await.unwrap(), 1);
+
+    let name = "docker.io/library/a".parse().unwrap();
+    let a = store.repository(&name).await.unwrap().unwrap();
+    assert_eq!(a.manifests[&digest].size, 400);
+    assert_eq!(a.tags["1.0"].digest, digest);
+    let name = "docker.io/library/b".parse().unwrap();
+    let b = store.repository(&name).await.unwrap().unwrap();
+    assert_eq!(b.blobs[&digest], 400);
+    let entry = store.site(&folder).await.unwrap().unwrap();
+    assert_eq!((entry.url.as_str(), entry.set), (url, 1));
+    assert_eq!(entry.files.len(), 2);
+    assert_eq!(store.trust("packages").await.unwrap(), Some(memory));
+
+    let nobody = "docker.io/library/c".parse().unwrap();
+    assert!(store.repository(&nobody).await.unwrap().is_none());
+    assert!(store.site("nobody-000000000000").await.unwrap().is_none());
+    assert!(store.trust("nobody").await.unwrap().is_none());
+    assert!(store.record(2).await.unwrap().is_none());
+}
+
+async fn a_commit_on_an_old_state_changes_nothing<S: Store>(store: S) {
+    let digest = put(&store, &noise(7, 10)).await.unwrap();
+    commit(&store, vec![blob("a", digest, 10)]).await.unwrap();
+    for wrong in [0, 2] {
+        let result = store
+            .commit(wrong, batch(vec![blob("b", digest, 10)]))
+            .await;
+        assert_eq!(result.unwrap(), Committed::Conflict { newest: 1 });
+    }
+    let name = "b".parse().unwrap();
+    assert!(store.repository(&name).await.unwrap().is_none());
+    assert_eq!(store.sequence().await.unwrap(), 1);
+}
+
+async fn a_commit_needs_its_content<S: Store>(store: S) {
+    let here = put(&store, &noise(8, 10)).await.unwrap();
+    let absent = noise(9, 10);
+    let digest = Digest::sha256(&absent);
+    let missing = [
+        manifest("a", digest, 10),
+        blob("a", digest, 10),
+        site("https://x.example/index.yaml", &[("index.yaml", &absent)]),
+        // a tag also needs its manifest to be one of the repository
+        tag("a", "1", here),
+    ];
+    for change in missing {
+        let changes = vec![blob("a", here, 10), change];
+        let result = store.commit(0, batch(changes)).await;
+        assert!(matches!(result, Err(StoreError::Missing { .. })));
+    }
+    let result = store.commit(0, batch(vec![blob("a", here, 11)])).await;
+    assert!(is_mismatch(&result), "the size is part of it");
+    assert_eq!(store.sequence().await.unwrap(), 0);
+    assert!(
+        store
+            .repository(&"a".parse().unwrap())
+            .await
+            .unwrap()
+            .is_none()
+    );
+}
+
+async fn names_no_store_may_take_are_refused<S: Store>(store: S) {
+    let bytes = noise(10, 10);
+    put(&store, &bytes).await.unwrap();
+    let url = "https://x.example/index.yaml";
+    for change in [
+        site(url, &[("../../trust/x.json", &bytes)]),
+        site(url, &[("/etc/passwd", &bytes)]),
+        site(url, &[("a", &bytes), ("A", &bytes)]),
+        Change::Site {
+            folder: "../blobs".to_owned(),
+            new: None,
+        },
+        trust("", serde_json::Value::Null),
+    ] {
+        let result = store.commit(0, batch(vec![change])).await;
+        assert!(
+            matches!(result, Err(StoreError::Illegal { .. })),
+            "{result:?}"
+        );
+    }
+    // odd, and the store's own business
+    for entry in ["../x", "A", "a", "ä/ö", &"long".repeat(60)] {
+        let memory = serde_json::json!({ "entry": entry });
+        commit(&store, vec![trust(entry, memory.clone())])
+            .await
+            .unwrap();
+        assert_eq!(store.trust(entry).await.unwrap(), Some(memory));
+    }
+}
+
+async fn names_can_be_taken_away<S: Store>(store: S) {
+    let bytes = noise(11, 10);
+    let digest = put(&store, &bytes).await.unwrap();
+    let site = site("https://x.example/index.yaml", &[("index.yaml", &bytes)]);
+    let Change::Site { folder, .. } = site.clone() else {
+        unreachable!()
+    };
+    let added = vec![
+        manifest("a", digest, 10),
+        tag("a", "1", digest),
+        blob("a", digest, 10),
+        site,
+        trust("x", serde_json::json!(1)),
+    ];
+    commit(&store, added).await.unwrap();
+    let repository: kubepkg_core::name::RepositoryName = "a".parse().unwrap();
+    let taken = vec![
+        Change::Tag {
+            repository: repository.clone(),
+            tag: "1".parse().unwrap(),
+            new: None,
+        },
+        Change::Manifest {
+            repository: repository.clone(),
+            digest,
+            new: None,
+        },
+        Change::Blob {
+            repository: repository.clone(),
+            digest,
+            new: None,
+        },
+        Change::Site {
+            folder: folder.clone(),
+            new: None,
+        },
+        Change::Trust {
+            entry: "x".to_owned(),
+            new: None,
+        },
+    ];
+    commit(&store, taken).await.unwrap();
+    let left = store.repository(&repository).await.unwrap().unwrap();
+    assert_eq!(left, kubepkg_core::store::Repository::default());
+    assert!(store.site(&folder).await.unwrap().is_none());
+    assert!(store.trust("x").await.unwrap().is_none());
+    assert!(content(&store, &digest).await.is_some(), "names only");
+}
+
+async fn records_say_what_stood_before<S: Store>(store: S) {
+    let (old, new) = (noise(12, 10), noise(13, 10));
+    let old = put(&store, &old).await.unwrap();
+    let new = put(&store, &new).await.unwrap();
+    let first = vec![manifest("a", old, 10), tag("a", "1", old)];
+    commit(&store, first).await.unwrap();
+    let second = vec![manifest("a", new, 10), tag("a", "1", new)];
+    commit(&store, second.clone()).await.unwrap();
+    let record = store.record(2).await.unwrap().unwrap();
+    assert_eq!((record.number, record.changes.len()), (2, 2));
+    assert_eq!(record.changes[0].change, second[0]);
+    assert_eq!(record.changes[0].old, serde_json::Value::Null);
+    assert_eq!(record.changes[1].change, second[1]);
+    let before = serde_json::json!({"digest": old.to_string()});
+    assert_eq!(record.changes[1].old, before);
+}
+
+async fn nothing_is_lost_when_many_commit<S: Store>(store: S) {
+    let digest = put(&store, &noise(14, 10)).await.unwrap();
+    commit(&store, vec![manifest("a", digest, 10)])
+        .await
+        .unwrap();
+    let store = &store;
+    futures_util::future::join_all((0..20).map(|number| async move {
+        let change = tag("a", &format!("t{number}"), digest);
+        commit(store, vec![change]).await.unwrap();
+    }))
+    .await;
+    let a = store
+        .repository(&"a".parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(a.tags.len(), 20);
+    assert_eq!(store.sequence().await.unwrap(), 21);
+}
+
+async fn leases_can_be_taken_together<S: Store>(store: S) {
+    let one = store.lease().await.unwrap();
+    let two = store.lease().await.unwrap();
+    drop((one, two));
+}

@@ -1,0 +1,19 @@
+//! What the store promises, tested from outside.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "the helpers of tests are not marked as tests"
+)]
+
+mod conformance;
+mod crash;
+mod damage;
+mod file_store;
+mod last_step;
+mod processes;
+mod properties;
+mod scenario;
+mod speed;
+mod support;
+mod traced;
