@@ -1,0 +1,159 @@
+//! Why a bundle does not come in.
+
+use std::path::PathBuf;
+
+use kubepkg_core::bundle::verify::{ClosureError, PlacementError};
+use kubepkg_core::bundle::{Bundle, FormatError};
+use kubepkg_core::error::{Classify, Kind};
+use kubepkg_core::location::CanonicalUrl;
+use kubepkg_core::pins::PinError;
+use kubepkg_core::store::StoreError;
+use kubepkg_core::trust::{GivenError, TrustError};
+
+use crate::claims::ClaimError;
+
+/// Why an import or a verification ended. Nothing changed in the store, unless it says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// One of the others, found in this file. Its name is the place of the error and not
+    /// repeated in the text.
+    #[error("{source}")]
+    InFile {
+        /// The bundle.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<ImportError>,
+    },
+    /// The keys given do not fit the bundle's repositories.
+    #[error(transparent)]
+    Given(#[from] GivenError),
+    /// The file is damaged or no bundle.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// An index is not accepted.
+    #[error("{source}")]
+    Trust {
+        /// The repository.
+        url: CanonicalUrl,
+        /// Why.
+        source: Box<TrustError>,
+    },
+    /// What a signed package pins cannot be read.
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    /// The head claims what no signed package says, or lacks what one does.
+    #[error(transparent)]
+    Claims(#[from] ClaimError),
+    /// Manifests, blobs and head do not agree.
+    #[error(transparent)]
+    Closure(#[from] ClosureError),
+    /// Content has no place in the mirror.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// The store cannot take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What the store remembers of a repository cannot be read.
+    #[error("the store's memory of this repository is damaged: {why}")]
+    Memory {
+        /// The repository.
+        url: CanonicalUrl,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Others keep changing the store.
+    #[error("the store was changed by others {0} times while this import was ready to finish")]
+    Busy(u32),
+    /// There is less room than the bundle needs.
+    #[error(
+        "the store has {free} bytes free, and the bundle brings {needed} bytes that are not there yet"
+    )]
+    NoRoom {
+        /// Bytes that are new to the store.
+        needed: u64,
+        /// Bytes the store may still use.
+        free: u64,
+    },
+}
+
+impl ImportError {
+    /// This error, said of the file `bundle`, where it does not say of what it is.
+    pub(crate) fn of(self, bundle: &Bundle) -> ImportError {
+        match (self, bundle.path()) {
+            (ImportError::Format(error), Some(path)) => error.in_file(path).into(),
+            (
+                error @ (ImportError::Pin(_)
+                | ImportError::Claims(_)
+                | ImportError::Closure(_)
+                | ImportError::Placement(_)),
+                Some(path),
+            ) => ImportError::InFile {
+                path: path.to_owned(),
+                source: Box::new(error),
+            },
+            (error, _) => error,
+        }
+    }
+}
+
+impl Classify for ImportError {
+    fn kind(&self) -> Kind {
+        match self {
+            ImportError::InFile { source, .. } => source.kind(),
+            ImportError::Given(error) => error.kind(),
+            ImportError::Format(error) => error.kind(),
+            ImportError::Trust { source, .. } => source.kind(),
+            ImportError::Store(error) => error.kind(),
+            ImportError::Pin(_)
+            | ImportError::Claims(_)
+            | ImportError::Closure(_)
+            | ImportError::Placement(_) => Kind::Refused,
+            ImportError::Memory { .. } | ImportError::Busy(_) | ImportError::NoRoom { .. } => {
+                Kind::Failed
+            }
+        }
+    }
+
+    fn place(&self) -> Option<String> {
+        match self {
+            ImportError::Format(error) => error.place(),
+            ImportError::InFile { path, .. } => Some(path.display().to_string()),
+            ImportError::Trust { url, .. } | ImportError::Memory { url, .. } => {
+                Some(url.to_string())
+            }
+            ImportError::Store(error) => error.place(),
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        let text = match self {
+            ImportError::InFile { source, .. } => return source.hint(),
+            ImportError::Given(error) => return error.hint(),
+            ImportError::Format(error) => return error.hint(),
+            ImportError::Trust { source, .. } => return source.hint(),
+            ImportError::Pin(error) => return error.hint(),
+            ImportError::Claims(error) => return error.hint(),
+            ImportError::Closure(error) => return error.hint(),
+            ImportError::Placement(error) => return error.hint(),
+            ImportError::Store(error) => return error.hint(),
+            ImportError::Memory { .. } => {
+                "restore the trust/ folder of the store from a backup; without it an old bundle \
+                 could not be told from a new one"
+            }
+            ImportError::Busy(_) => "run the same command again; what is stored already stays",
+            ImportError::NoRoom { .. } => {
+                "free some space on the store's disk and run the same command again"
+            }
+        };
+        Some(text.to_owned())
+    }
+
+    fn retry(&self) -> bool {
+        match self {
+            ImportError::InFile { source, .. } => source.retry(),
+            other => matches!(other, ImportError::Busy(_)),
+        }
+    }
+}
