@@ -1,0 +1,302 @@
+//! The command line: verbs, flags and what they mean. No file is touched here.
+//!
+//! Source: design page "command". A verb not built yet is absent, never a stub.
+
+mod environment;
+mod flags;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+pub use environment::Environment;
+pub use flags::{
+    ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk, Trust, bad_key, has_unused_parts,
+    read_key_file, repository_url,
+};
+
+use crate::commands;
+use crate::printer::Printer;
+use crate::report::Report;
+
+/// Package management for Kubernetes that works behind an air gap.
+///
+/// A signed index names packages. `bundle create` carries chosen packages with everything
+/// they need in one file, `bundle import` checks that file with keys held on the far side and
+/// fills a mirror, `mirror serve` gives nodes and Helm what they ask for.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubepkg",
+    version,
+    disable_help_subcommand = true,
+    propagate_version = false,
+    after_help = "Every flag can be set as KUBEPKG_<FLAG>, e.g. KUBEPKG_STORE=/srv/mirror \
+                  (lists by comma), except flags that weaken a check or overwrite.\n\n\
+                  Example:\n  kubepkg bundle create web -o site.tar --repo \
+                  https://packages.example.com/index.yaml --public-key release.pub"
+)]
+pub struct Cli {
+    /// How much is said, and how.
+    #[command(flatten)]
+    pub talk: Talk,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs, grouped by what they work on.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// One file that carries packages over an air gap
+    #[command(subcommand)]
+    Bundle(BundleVerb),
+    /// The registry of a disconnected site
+    #[command(subcommand)]
+    Mirror(MirrorVerb),
+    /// Settings that make nodes pull from a mirror
+    #[command(subcommand)]
+    NodeConfig(NodeConfigVerb),
+    /// Repositories of packages: keys and signed indexes
+    #[command(subcommand)]
+    Repo(RepoVerb),
+    /// Show the version and the formats this kubepkg reads and writes
+    Version(commands::version::Arguments),
+}
+
+/// Verbs on bundles.
+#[derive(Debug, Subcommand)]
+pub enum BundleVerb {
+    /// Put packages and everything they need into one file
+    Create(commands::bundle_create::Arguments),
+    /// Show what a bundle says it holds, without judging it
+    Inspect(commands::bundle_inspect::Arguments),
+    /// Check a bundle to its last byte, changing nothing
+    Verify(commands::bundle_verify::Arguments),
+    /// Check a bundle and fill a mirror's store from it
+    Import(commands::bundle_import::Arguments),
+}
+
+/// Verbs on mirrors.
+#[derive(Debug, Subcommand)]
+pub enum MirrorVerb {
+    /// Serve a store as an OCI registry and chart repository
+    Serve(commands::mirror_serve::Arguments),
+}
+
+/// Kinds of node settings.
+#[derive(Debug, Subcommand)]
+pub enum NodeConfigVerb {
+    /// Write containerd's certs.d folder: one hosts.toml for each registry
+    Containerd(commands::node_config::Containerd),
+    /// Write a Talos machine configuration patch with registry mirrors
+    Talos(commands::node_config::Talos),
+}
+
+/// Verbs on repositories.
+#[derive(Debug, Subcommand)]
+pub enum RepoVerb {
+    /// Make a key pair for signing indexes
+    Keygen(commands::repo_keygen::Arguments),
+    /// Make a signed index of the package files in a folder
+    Index(commands::repo_index::Arguments),
+}
+
+impl Verb {
+    /// Whether the user wants JSON, errors included.
+    pub fn wants_json(&self) -> bool {
+        let reporting = match self {
+            Verb::Version(arguments) => &arguments.reporting,
+            Verb::Bundle(BundleVerb::Inspect(arguments)) => &arguments.reporting,
+            Verb::Bundle(BundleVerb::Verify(arguments)) => &arguments.reporting,
+            Verb::Bundle(BundleVerb::Import(arguments)) => &arguments.reporting,
+            Verb::Bundle(BundleVerb::Create(_))
+            | Verb::Mirror(_)
+            | Verb::NodeConfig(_)
+            | Verb::Repo(_) => return false,
+        };
+        reporting.output == Format::Json
+    }
+}
+
+/// A command line that was not accepted, or one that only asks for help.
+#[derive(Debug)]
+pub struct Refused {
+    error: clap::Error,
+    json: bool,
+    /// Variables that took part; a bad value may come from them.
+    variables: Vec<&'static str>,
+}
+
+impl Cli {
+    /// Reads a command line; the environment fills in flags that are not given.
+    pub fn read(arguments: &[OsString], environment: &Environment) -> Result<Cli, Refused> {
+        let command = environment.apply(Cli::command()).color(color_of(arguments));
+        let refused = |error| Refused {
+            error,
+            json: asks_for_json(arguments),
+            variables: environment.variables_set(),
+        };
+        let matches = command.try_get_matches_from(arguments).map_err(refused)?;
+        Cli::from_arg_matches(&matches).map_err(refused)
+    }
+}
+
+impl Refused {
+    /// Shows help on stdout, everything else on stderr, and gives the exit code.
+    pub fn print(self) -> ExitCode {
+        match self.error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                // a reader that closes the pipe after the first page has seen enough
+                let _ = self.error.print();
+                return ExitCode::SUCCESS;
+            }
+            _ => {}
+        }
+        let hint = self.hint();
+        let report = Report::usage(one_line(&self.error), hint);
+        let printer = Printer::new(&Talk::default());
+        if self.json {
+            printer.report(&report, true);
+        } else {
+            // stderr is all there is to write to
+            let _ = self.error.print();
+            if let Some(hint) = &report.hint {
+                printer.warn(hint);
+            }
+        }
+        ExitCode::from(report.exit)
+    }
+
+    fn hint(&self) -> Option<String> {
+        let bad_value = matches!(
+            self.error.kind(),
+            ErrorKind::InvalidValue | ErrorKind::ValueValidation | ErrorKind::ArgumentConflict
+        );
+        (bad_value && !self.variables.is_empty()).then(|| {
+            format!(
+                "these variables are set and count as flags: {}",
+                self.variables.join(", ")
+            )
+        })
+    }
+}
+
+/// The message of the parser without its label, usage and tips.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let message = text.split("\n\n").next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether `-o json` stands on a command line that could not be parsed.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    let text = |at: usize| arguments.get(at).and_then(|a| a.to_str());
+    (0..arguments.len()).any(|at| match text(at) {
+        Some("-o" | "--output") => text(at + 1) == Some("json"),
+        Some("-ojson" | "-o=json" | "--output=json") => true,
+        _ => false,
+    })
+}
+
+/// `--color` of a command line that is not parsed yet.
+fn color_of(arguments: &[OsString]) -> clap::ColorChoice {
+    let text = |at: usize| arguments.get(at).and_then(|a| a.to_str());
+    let given = (0..arguments.len()).find_map(|at| match text(at) {
+        Some("--color") => text(at + 1),
+        Some(argument) => argument.strip_prefix("--color="),
+        None => None,
+    });
+    match given {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    }
+}
+
+/// Flags that only some verbs know, with one meaning everywhere.
+#[derive(Debug, Args)]
+pub struct Force {
+    /// Replace an output that exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn read(line: &str, variables: &[(&str, &str)]) -> Result<Cli, Refused> {
+        Cli::read(&words(line), &Environment::of(variables))
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+        // and also with every variable set
+        let all: Vec<(&str, &str)> = environment::VARIABLES
+            .iter()
+            .map(|v| (v.name, v.example))
+            .collect();
+        Environment::of(&all).apply(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn a_variable_stands_in_for_a_flag_and_the_flag_wins() {
+        let cli = read("kubepkg repo keygen x", &[("KUBEPKG_QUIET", "true")]).unwrap();
+        assert!(cli.talk.quiet);
+        let line = "kubepkg bundle create web -o x.tar";
+        let variables = [("KUBEPKG_REPO", "https://a.example/i,https://b.example/i")];
+        let repos = |line: &str| match read(line, &variables).unwrap().verb {
+            Verb::Bundle(BundleVerb::Create(arguments)) => arguments.repo,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(repos(line), ["https://a.example/i", "https://b.example/i"]);
+        assert_eq!(repos(&format!("{line} --repo c.yaml")), ["c.yaml"]);
+    }
+
+    #[test]
+    fn no_variable_weakens_a_check() {
+        let cli = read(
+            "kubepkg bundle verify x.tar",
+            &[
+                ("KUBEPKG_ALLOW_UNSIGNED", "true"),
+                ("KUBEPKG_OUTPUT", "json"),
+            ],
+        )
+        .unwrap();
+        let Verb::Bundle(BundleVerb::Verify(arguments)) = cli.verb else {
+            panic!("another verb");
+        };
+        assert!(!arguments.trust.allow_unsigned);
+        assert_eq!(arguments.reporting.output, Format::Table);
+    }
+
+    #[test]
+    fn a_bad_value_in_a_variable_is_traced_to_it() {
+        let refused = read(
+            "kubepkg bundle create web -o x.tar",
+            &[("KUBEPKG_JOBS", "many")],
+        )
+        .unwrap_err();
+        assert!(refused.hint().unwrap().contains("KUBEPKG_JOBS"));
+    }
+
+    #[test]
+    fn json_is_wanted_even_when_the_rest_is_wrong() {
+        for line in [
+            "kubepkg -o json",
+            "kubepkg x --output=json",
+            "kubepkg -ojson x",
+        ] {
+            assert!(asks_for_json(&words(line)), "{line}");
+        }
+        assert!(!asks_for_json(&words("kubepkg -o x json")));
+    }
+}

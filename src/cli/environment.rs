@@ -1,0 +1,260 @@
+//! `KUBEPKG_<FLAG>`: the one table of variables that stand in for flags.
+//!
+//! A variable becomes the default of its flag, so the flag on the command line always wins.
+//! Lists are separated by commas in variables only: a comma in a flag belongs to the value.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use clap::{Arg, ArgAction, Command};
+
+/// A variable and the flag it stands in for.
+#[derive(Debug)]
+pub struct Variable {
+    /// `KUBEPKG_<FLAG>`.
+    pub name: &'static str,
+    /// The long form of the flag.
+    pub flag: &'static str,
+    /// A value it can have.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests set every variable"))]
+    pub example: &'static str,
+}
+
+const fn variable(name: &'static str, flag: &'static str, example: &'static str) -> Variable {
+    Variable {
+        name,
+        flag,
+        example,
+    }
+}
+
+/// Every variable there is. What is not here has none.
+pub const VARIABLES: &[Variable] = &[
+    variable("KUBEPKG_CATCH_ALL", "catch-all", "true"),
+    variable("KUBEPKG_CA_FILE", "ca-file", "ca.pem"),
+    variable("KUBEPKG_COLOR", "color", "never"),
+    variable("KUBEPKG_EXPIRES", "expires", "90d"),
+    variable("KUBEPKG_JOBS", "jobs", "4"),
+    variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
+    variable("KUBEPKG_LOG_FORMAT", "log-format", "json"),
+    variable("KUBEPKG_MIRROR", "mirror", "https://mirror.example.com"),
+    variable("KUBEPKG_NODE_CA", "node-ca", "/etc/ca.pem"),
+    variable("KUBEPKG_NO_PROGRESS", "no-progress", "true"),
+    variable("KUBEPKG_OWN_NAME", "own-name", "mirror.example.com"),
+    variable(
+        "KUBEPKG_PLAIN_HTTP",
+        "plain-http",
+        "registry.example.com:5000",
+    ),
+    variable("KUBEPKG_PUBLIC_KEY", "public-key", "release.pub"),
+    variable("KUBEPKG_QUIET", "quiet", "true"),
+    variable("KUBEPKG_REGISTRY_CONFIG", "registry-config", "config.json"),
+    variable(
+        "KUBEPKG_REPO",
+        "repo",
+        "https://packages.example.com/index.yaml",
+    ),
+    variable("KUBEPKG_SIGN_KEY", "sign-key", "release.key"),
+    variable("KUBEPKG_STORE", "store", "/srv/mirror"),
+    variable(
+        "KUBEPKG_URL",
+        "url",
+        "https://packages.example.com/index.yaml",
+    ),
+    variable("KUBEPKG_VARIANT", "variant", "default"),
+    variable("KUBEPKG_VERBOSE", "verbose", "1"),
+    variable("KUBEPKG_WITH_OPTIONAL", "with-optional", "true"),
+];
+
+/// Flags without a variable: they weaken a check or overwrite, and that must be seen in the
+/// command that does it.
+pub const WITHOUT: &[&str] = &[
+    "allow-referrer-holes",
+    "allow-tag-back",
+    "allow-unpinned-images",
+    "allow-unsigned",
+    "force",
+    "insecure-http",
+    "no-images",
+    "output",
+    "tag",
+];
+
+/// What every variable begins with.
+const PREFIX: &str = "KUBEPKG_";
+
+/// Whether Kubernetes sets this variable in every pod, for a service named `kubepkg-…`.
+fn is_of_a_service(name: &str) -> bool {
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.ends_with("_PORT")
+        || name.contains("_PORT_")
+}
+
+/// The variables of this process that begin with `KUBEPKG_`.
+#[derive(Debug, Default)]
+pub struct Environment(BTreeMap<String, OsString>);
+
+impl Environment {
+    /// What this process was given.
+    pub fn of_process() -> Environment {
+        let ours = std::env::vars_os().filter_map(|(name, value)| {
+            let name = name.into_string().ok()?;
+            (name.starts_with(PREFIX) && !value.is_empty()).then_some((name, value))
+        });
+        Environment(ours.collect())
+    }
+
+    /// These variables and no others.
+    #[cfg(test)]
+    pub fn of(variables: &[(&str, &str)]) -> Environment {
+        let owned = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), OsString::from(value)));
+        Environment(owned.collect())
+    }
+
+    /// The variables that are set and have no effect, and why.
+    pub fn unknown(&self) -> Vec<String> {
+        let known = |name: &str| VARIABLES.iter().any(|v| v.name == name);
+        self.0
+            .keys()
+            .filter(|name| !known(name) && !is_of_a_service(name))
+            .map(|name| {
+                let flag = name.trim_start_matches(PREFIX).to_lowercase();
+                let flag = flag.replace('_', "-");
+                match WITHOUT.contains(&flag.as_str()) {
+                    true => format!(
+                        "{name} is set and has no effect: what --{flag} does must be seen in the \
+                         command"
+                    ),
+                    false => format!("{name} is set and has no effect: there is no such variable"),
+                }
+            })
+            .collect()
+    }
+
+    /// The known variables that are set.
+    pub fn variables_set(&self) -> Vec<&'static str> {
+        VARIABLES
+            .iter()
+            .map(|v| v.name)
+            .filter(|name| self.0.contains_key(*name))
+            .collect()
+    }
+
+    /// `command` and its subcommands with the variables as defaults of their flags.
+    pub fn apply(&self, command: Command) -> Command {
+        command
+            .mut_args(|arg| self.apply_to(arg))
+            .mut_subcommands(|subcommand| self.apply(subcommand))
+    }
+
+    fn apply_to(&self, arg: Arg) -> Arg {
+        let value = VARIABLES
+            .iter()
+            .find(|v| arg.get_long() == Some(v.flag))
+            .and_then(|v| self.0.get(v.name));
+        let Some(value) = value else {
+            return arg;
+        };
+        // a flag that must be given has been given
+        let arg = arg.required(false);
+        match arg.get_action() {
+            ArgAction::Append => arg.default_values(split(value)),
+            ArgAction::SetTrue => arg.default_value(truth(value)),
+            _ => arg.default_value(value),
+        }
+    }
+}
+
+/// Yes and no in the words people write into environments. Other words stay, to be refused.
+fn truth(value: &OsStr) -> OsString {
+    match value.to_str().map(str::to_ascii_lowercase).as_deref() {
+        Some("1" | "yes" | "on" | "true") => "true".into(),
+        Some("0" | "no" | "off" | "false") => "false".into(),
+        _ => value.to_owned(),
+    }
+}
+
+fn split(list: &OsStr) -> Vec<OsString> {
+    match list.to_str() {
+        Some(text) => text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .map(OsString::from)
+            .collect(),
+        // a path that is no text holds one value
+        None => vec![list.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+    use std::collections::BTreeSet;
+
+    fn flags(command: &Command, into: &mut BTreeSet<String>) {
+        into.extend(
+            command
+                .get_arguments()
+                .filter_map(|a| a.get_long())
+                .map(str::to_owned),
+        );
+        for subcommand in command.get_subcommands() {
+            flags(subcommand, into);
+        }
+    }
+
+    #[test]
+    fn the_table_names_every_flag_and_nothing_else() {
+        let mut there = BTreeSet::new();
+        flags(&crate::cli::Cli::command(), &mut there);
+        let listed: BTreeSet<String> = VARIABLES
+            .iter()
+            .map(|v| v.flag)
+            .chain(WITHOUT.iter().copied())
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(there, listed);
+    }
+
+    #[test]
+    fn yes_and_no_have_many_words() {
+        for (word, want) in [
+            ("1", "true"),
+            ("Yes", "true"),
+            ("0", "false"),
+            ("off", "false"),
+        ] {
+            assert_eq!(truth(OsStr::new(word)), want);
+        }
+        assert_eq!(truth(OsStr::new("maybe")), "maybe");
+    }
+
+    #[test]
+    fn what_has_no_effect_is_known() {
+        let environment = Environment::of(&[
+            ("KUBEPKG_STORE", "x"),
+            ("KUBEPKG_STROE", "x"),
+            ("KUBEPKG_FORCE", "1"),
+            ("KUBEPKG_MIRROR_PORT", "tcp://10.0.0.1:5000"),
+            ("KUBEPKG_MIRROR_PORT_5000_TCP_ADDR", "10.0.0.1"),
+            ("KUBEPKG_MIRROR_SERVICE_HOST", "10.0.0.1"),
+        ]);
+        let told = environment.unknown();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("--force") && told[1].contains("KUBEPKG_STROE"));
+    }
+
+    #[test]
+    fn a_variable_is_named_after_its_flag() {
+        for v in VARIABLES {
+            let want = format!("KUBEPKG_{}", v.flag.to_uppercase().replace('-', "_"));
+            assert_eq!(v.name, want);
+        }
+        assert!(VARIABLES.is_sorted_by_key(|v| v.name));
+    }
+}

@@ -1,0 +1,35 @@
+//! One verb per file: the flags a verb has, and what it does with the libraries.
+
+pub mod bundle_create;
+pub mod bundle_import;
+pub mod bundle_inspect;
+pub mod bundle_verify;
+pub mod mirror_serve;
+pub mod node_config;
+pub mod repo_index;
+pub mod repo_keygen;
+mod store_folder;
+pub mod version;
+
+use crate::cli::{BundleVerb, MirrorVerb, NodeConfigVerb, RepoVerb, Verb};
+use crate::printer::Printer;
+
+/// Does what was asked.
+pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
+    match verb {
+        Verb::Bundle(BundleVerb::Create(arguments)) => bundle_create::run(arguments, printer),
+        Verb::Bundle(BundleVerb::Inspect(arguments)) => bundle_inspect::run(arguments, printer),
+        Verb::Bundle(BundleVerb::Verify(arguments)) => bundle_verify::run(arguments, printer),
+        Verb::Bundle(BundleVerb::Import(arguments)) => bundle_import::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Serve(arguments)) => mirror_serve::run(arguments, printer),
+        Verb::NodeConfig(NodeConfigVerb::Containerd(arguments)) => {
+            node_config::run_containerd(arguments, printer)
+        }
+        Verb::NodeConfig(NodeConfigVerb::Talos(arguments)) => {
+            node_config::run_talos(arguments, printer)
+        }
+        Verb::Repo(RepoVerb::Keygen(arguments)) => repo_keygen::run(arguments, printer),
+        Verb::Repo(RepoVerb::Index(arguments)) => repo_index::run(arguments, printer),
+        Verb::Version(arguments) => version::run(arguments, printer),
+    }
+}

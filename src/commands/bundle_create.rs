@@ -1,0 +1,216 @@
+//! `bundle create`: chosen packages and everything they need, in one file.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Instant;
+
+use kubepkg_bundler::{Created, Options, create};
+use kubepkg_core::digest::Digest;
+use kubepkg_core::location::redacted;
+use kubepkg_core::name::PackageName;
+use kubepkg_core::reference::Reference;
+use kubepkg_core::resolve::{Request, Variants};
+use kubepkg_core::time::Time;
+
+use crate::cli::{Force, Jobs, Reach, Trust, has_unused_parts, repository_url};
+use crate::error::CommandError;
+use crate::interrupt;
+use crate::printer::{Printer, table};
+use crate::progress::Meter;
+use crate::summary;
+use crate::units::{size, span};
+
+/// Flags of `bundle create`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = EXAMPLE,
+    after_long_help = LONG
+)]
+pub struct Arguments {
+    /// Packages, each with an optional constraint: web, cert-manager@~1.21
+    #[arg(value_name = "PACKAGE[@CONSTRAINT]", required = true)]
+    pub packages: Vec<String>,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Index of a repository, URL or file (repeatable: earlier ones come first)
+    #[arg(long, value_name = "URL|FILE")]
+    pub repo: Vec<String>,
+    /// Carry the requirements of this variant only (repeatable)
+    #[arg(long, value_name = "NAME")]
+    pub variant: Vec<String>,
+    /// Carry optional requirements too
+    #[arg(long)]
+    pub with_optional: bool,
+    /// Accept that this package pins no images, because it needs none (repeatable)
+    #[arg(long, value_name = "PACKAGE")]
+    pub no_images: Vec<PackageName>,
+    /// Accept images named by tag only: carry what the tag points at now
+    #[arg(long)]
+    pub allow_unpinned_images: bool,
+    /// Leave out signatures and other attachments that cannot be carried; the bundle names them
+    #[arg(long)]
+    pub allow_referrer_holes: bool,
+    /// Which image gets a tag that two packages pin differently (repeatable)
+    #[arg(long, value_name = "REF=DIGEST")]
+    pub tag: Vec<TagChoice>,
+    /// Fetch OCI content through this registry, which holds it under MIRROR/HOST/PATH
+    #[arg(long, value_name = "URL")]
+    pub mirror: Option<String>,
+    /// Whom to trust.
+    #[command(flatten)]
+    pub trust: Trust,
+    /// How to reach others.
+    #[command(flatten)]
+    pub reach: Reach,
+    /// How hard to work.
+    #[command(flatten)]
+    pub jobs: Jobs,
+    /// Overwriting.
+    #[command(flatten)]
+    pub force: Force,
+}
+
+const EXAMPLE: &str = "Example:\n  kubepkg bundle create web -o site.tar --repo \
+                       https://packages.example.com/index.yaml --public-key release.pub";
+
+const LONG: &str = "\
+What is trusted: the indexes, when one of the given public keys signed them; all other content \
+by the digests the indexes pin. What is written: FILE, which appears whole or not at all, and a \
+file beside it while the work goes on. A second run with the same FILE needs --force. The index \
+file of a repository that was made with `repo index --url URL` counts as the repository at URL.
+
+Example:
+  kubepkg bundle create web -o site.tar --repo https://packages.example.com/index.yaml \\
+      --public-key release.pub";
+
+/// `REF=DIGEST`.
+#[derive(Clone, Debug)]
+pub struct TagChoice {
+    tag: Reference,
+    digest: Digest,
+}
+
+impl FromStr for TagChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (tag, digest) = text.split_once('=').ok_or("write it as REF=sha256:…")?;
+        let tag: Reference = tag.parse().map_err(|e| format!("{e}"))?;
+        let digest = digest.parse().map_err(|e| format!("{e}"))?;
+        match tag.digest() {
+            None => Ok(TagChoice { tag, digest }),
+            Some(_) => Err("the reference has a tag and no digest of its own".to_owned()),
+        }
+    }
+}
+
+/// Creates the bundle.
+pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
+    for repo in arguments.repo.iter().filter(|repo| has_unused_parts(repo)) {
+        printer.warn(&format!(
+            "user, password, query and fragment of --repo {} are not used",
+            redacted(repo)
+        ));
+    }
+    let options = options(&arguments)?;
+    let client = arguments
+        .reach
+        .client(arguments.mirror.as_deref(), &arguments.jobs)?;
+    let meter = Meter::new(printer);
+    let again = "nothing was left behind; run the same command to begin again";
+    let began = Instant::now();
+    let created = interrupt::run(printer, again, async {
+        Ok(create(&client, &options, &meter).await?)
+    })?;
+    for warning in &created.warnings {
+        printer.warn(warning);
+    }
+    printer.say(&format!("packed in {}", span(began.elapsed())));
+    printer.answer(&format!(
+        "wrote {} ({}), bundle {}\n\n{}\n\n{}",
+        options.output.display(),
+        size(created.size),
+        created.id,
+        reasons(&created),
+        summary::counts(&created.head),
+    ))
+}
+
+fn options(arguments: &Arguments) -> anyhow::Result<Options> {
+    if arguments.repo.is_empty() {
+        return Err(
+            CommandError::usage("no repository given to take packages from")
+                .hint("add --repo https://…/index.yaml (or the path of an index file)")
+                .into(),
+        );
+    }
+    if arguments.output.as_os_str() == "-" {
+        return Err(CommandError::usage(
+            "a bundle is filled in many places at once, so it needs a file",
+        )
+        .hint("give the name of a file with -o")
+        .into());
+    }
+    let requests: Vec<Request> = arguments
+        .packages
+        .iter()
+        .map(|text| request(text))
+        .collect::<anyhow::Result<_>>()?;
+    arguments.trust.required()?;
+    let repositories = arguments
+        .repo
+        .iter()
+        .map(|text| repository_url(text))
+        .collect::<Result<_, _>>()?;
+    Ok(Options {
+        output: arguments.output.clone(),
+        force: arguments.force.force,
+        repositories,
+        given: arguments.trust.given()?,
+        requests,
+        variants: match arguments.variant.as_slice() {
+            [] => Variants::All,
+            names => Variants::Named(names.to_vec()),
+        },
+        with_optional: arguments.with_optional,
+        no_images: arguments.no_images.clone(),
+        allow_unpinned_images: arguments.allow_unpinned_images,
+        allow_referrer_holes: arguments.allow_referrer_holes,
+        tags: arguments
+            .tag
+            .iter()
+            .map(|choice| (choice.tag.clone(), choice.digest))
+            .collect(),
+        jobs: usize::from(arguments.jobs.jobs),
+        now: Time::now(),
+    })
+}
+
+/// A package that is asked for. An empty constraint is a variable that was empty, not a wish.
+fn request(text: &str) -> anyhow::Result<Request> {
+    if text.ends_with('@') {
+        return Err(
+            CommandError::usage(format!("\"{text}\" has no constraint after '@'"))
+                .hint("leave the '@' out to take the newest version")
+                .into(),
+        );
+    }
+    Ok(text.parse()?)
+}
+
+/// The packages, and why each is in the bundle.
+fn reasons(created: &Created) -> String {
+    let rows: Vec<Vec<String>> = created
+        .packages
+        .iter()
+        .map(|chosen| {
+            vec![
+                chosen.head.name.to_string(),
+                summary::version(&chosen.head),
+                chosen.why.join("; "),
+            ]
+        })
+        .collect();
+    table(&["PACKAGE", "VERSION", "WHY"], &rows)
+}

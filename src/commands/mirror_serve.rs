@@ -1,0 +1,92 @@
+//! `mirror serve`: a store as registry and chart repository.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use kubepkg_mirror::http::Server;
+use kubepkg_mirror::serve::serve;
+use kubepkg_mirror::store::{FileStore, OpenMode};
+use tokio::net::TcpListener;
+
+use super::store_folder;
+use crate::error::CommandError;
+use crate::interrupt;
+use crate::printer::Printer;
+use crate::units::count;
+
+/// Flags of `mirror serve`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  kubepkg mirror serve --store /srv/mirror --listen 127.0.0.1:5000",
+    after_long_help = "Serves what was imported: images, charts and index files under their \
+                       upstream names. Everyone who reaches the\naddress may read; nobody can \
+                       write, and the store is only read. Imports into the same store are seen at \
+                       once,\nwithout a restart. It speaks plain HTTP: other machines are served only with \
+                       --insecure-http, or through a proxy\non this machine that speaks \
+                       TLS.\n\nExample:\n  kubepkg mirror serve --store /srv/mirror --listen \
+                       0.0.0.0:5000 --insecure-http"
+)]
+pub struct Arguments {
+    /// The mirror's store on this host, as `bundle import` made it
+    #[arg(long, value_name = "DIR")]
+    pub store: PathBuf,
+    /// Address and port to listen on; port 0 takes a free one and says which
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5000")]
+    pub listen: SocketAddr,
+    /// Name (with port) that clients know this mirror by, besides the one they ask it under
+    /// (repeatable)
+    #[arg(long, value_name = "HOST")]
+    pub own_name: Vec<String>,
+    /// Serve plain HTTP to other machines too: who stands between can change what tags mean
+    #[arg(long)]
+    pub insecure_http: bool,
+}
+
+/// Serves until it is stopped, which is no failure.
+pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
+    if !arguments.listen.ip().is_loopback() && !arguments.insecure_http {
+        return Err(CommandError::usage("plain HTTP would be served to other machines")
+            .at(arguments.listen)
+            .hint(
+                "add --insecure-http if the network is trusted, or listen on 127.0.0.1 behind a \
+                 proxy that speaks TLS",
+            )
+            .into());
+    }
+    interrupt::serve(printer, async |interrupt| {
+        let listener = TcpListener::bind(arguments.listen)
+            .await
+            .map_err(|error| cannot_listen(arguments.listen, error))?;
+        let address = listener.local_addr()?;
+        store_folder::must_exist(&arguments.store)?;
+        let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
+        let names = store.names().await?;
+        let held = match names.repositories.len() {
+            0 => "empty so far".to_owned(),
+            n => count(n, "repository", "repositories"),
+        };
+        printer.say(&format!(
+            "serving {} ({held}) at http://{address}",
+            arguments.store.display()
+        ));
+        if address.ip().is_loopback() {
+            printer.say("only this machine can reach it; see --listen");
+        }
+        let server = Server::new(store).own_names(&arguments.own_name);
+        serve(listener, server, interrupt.requested()).await?;
+        printer.say("stopped");
+        Ok(())
+    })
+}
+
+fn cannot_listen(address: SocketAddr, error: std::io::Error) -> CommandError {
+    let hint = match error.kind() {
+        std::io::ErrorKind::AddrInUse => "another program listens there; choose another --listen",
+        std::io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege",
+        _ => "the address must be one of this machine's, or 0.0.0.0 for all of them",
+    };
+    CommandError::failed("cannot listen")
+        .at(address)
+        .hint(hint)
+        .because(error)
+}

@@ -1,0 +1,94 @@
+//! Errors that arise in the command itself, not in a library.
+
+use std::error::Error;
+use std::fmt;
+
+use kubepkg_core::error::{Classify, Kind};
+
+/// A failure with all that a report shows of it.
+#[derive(Debug)]
+pub struct CommandError {
+    kind: Kind,
+    message: String,
+    place: Option<String>,
+    hint: Option<String>,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl CommandError {
+    fn new(kind: Kind, message: impl Into<String>) -> CommandError {
+        CommandError {
+            kind,
+            message: message.into(),
+            place: None,
+            hint: None,
+            source: None,
+        }
+    }
+
+    /// The call is wrong.
+    pub fn usage(message: impl Into<String>) -> CommandError {
+        CommandError::new(Kind::Usage, message)
+    }
+
+    /// It cannot be done here.
+    pub fn failed(message: impl Into<String>) -> CommandError {
+        CommandError::new(Kind::Failed, message)
+    }
+
+    /// The system refused something. A file that is not there is "not found".
+    pub fn io(message: impl Into<String>, source: std::io::Error) -> CommandError {
+        let kind = match source.kind() {
+            std::io::ErrorKind::NotFound => Kind::NotFound,
+            _ => Kind::Failed,
+        };
+        CommandError::new(kind, message).because(source)
+    }
+
+    /// Where it happened.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> CommandError {
+        self.place = Some(place.to_string());
+        self
+    }
+
+    /// What the user can do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> CommandError {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What brought it about.
+    #[must_use]
+    pub fn because(mut self, source: impl Error + Send + Sync + 'static) -> CommandError {
+        self.source = Some(Box::new(source));
+        self
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for CommandError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl Classify for CommandError {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn place(&self) -> Option<String> {
+        self.place.clone()
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}

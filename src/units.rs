@@ -1,0 +1,125 @@
+//! Sizes, times and durations as people read and write them.
+
+use std::time::Duration;
+
+use kubepkg_core::time::Time;
+
+const STEPS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// A size in IEC units: three significant digits at most, bytes exactly.
+pub fn size(bytes: u64) -> String {
+    let (mut divisor, mut step) = (1_u64, 0);
+    while bytes / divisor >= 1024 && step + 1 < STEPS.len() {
+        divisor *= 1024;
+        step += 1;
+    }
+    if step == 0 {
+        return format!("{bytes} B");
+    }
+    let whole = bytes / divisor;
+    // rounded down, so that nothing looks finished before it is
+    let tenths = u128::from(bytes % divisor) * 10 / u128::from(divisor);
+    match whole {
+        0..100 => format!("{whole}.{tenths} {}", STEPS[step]),
+        _ => format!("{whole} {}", STEPS[step]),
+    }
+}
+
+/// A span of time, coarse: `45 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// A point in time for people: local, with its zone.
+pub fn local_time(time: Time) -> String {
+    match jiff::Timestamp::from_second(time.unix()) {
+        Ok(stamp) => stamp
+            .to_zoned(jiff::tz::TimeZone::system())
+            .strftime("%Y-%m-%d %H:%M:%S %Z")
+            .to_string(),
+        Err(_) => time.to_string(),
+    }
+}
+
+/// `n thing` or `n things`.
+pub fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// A duration as given to a flag: numbers with `d`, `h`, `m` or `s`, e.g. `90d` or `1h30m`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("\"{text}\" is no duration: write it like 90d, 12h or 1h30m");
+    let mut seconds: u64 = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        let unit = match rest.as_bytes()[digits] {
+            b'd' => 86_400,
+            b'h' => 3600,
+            b'm' => 60,
+            b's' => 1,
+            _ => return Err(wrong()),
+        };
+        let part = number.checked_mul(unit).ok_or_else(wrong)?;
+        seconds = seconds.checked_add(part).ok_or_else(wrong)?;
+        rest = &rest[digits + 1..];
+    }
+    // a thousand years, so that adding it to a time stays within what RFC 3339 can write
+    if seconds == 0 || seconds > 365_000 * 86_400 {
+        return Err(wrong());
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_iec() {
+        for (bytes, want) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (1024 * 1024 - 1, "1023 KiB"),
+            (5 << 30, "5.0 GiB"),
+            (u64::MAX, "16383 PiB"),
+        ] {
+            assert_eq!(size(bytes), want);
+        }
+    }
+
+    #[test]
+    fn spans_are_short() {
+        assert_eq!(span(Duration::from_secs(5)), "5 s");
+        assert_eq!(span(Duration::from_secs(200)), "3 min 20 s");
+        assert_eq!(span(Duration::from_secs(7500)), "2 h 5 min");
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("90d"), Ok(Duration::from_secs(90 * 86_400)));
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        for bad in [
+            "",
+            "90",
+            "d",
+            "1x",
+            "0d",
+            "-1d",
+            "1.5h",
+            "99999999999999999999d",
+            "é",
+        ] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+}

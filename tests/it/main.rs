@@ -1,0 +1,23 @@
+//! Drives the real command as a user does: arguments in; exit code, stdout, stderr and files
+//! out. Nothing here needs a network.
+#![expect(clippy::unwrap_used, reason = "what cannot be set up is a failed test")]
+
+mod architecture;
+mod command;
+mod create_faults;
+mod create_input;
+mod create_selection;
+mod golden;
+mod help;
+mod index;
+mod index_rules;
+mod journey;
+mod keygen;
+mod main_job;
+mod publisher;
+mod refused;
+mod samples;
+mod served;
+mod serving;
+mod usage;
+mod version;
