@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use serde::Serialize as _;
+use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use super::PackageSourceSpec;
@@ -31,16 +31,21 @@ impl Formatter for Go {
     }
 }
 
+/// `value` as Go's `encoding/json` writes it.
+pub(crate) fn go_json(value: &impl Serialize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Go);
+    match value.serialize(&mut serializer) {
+        Ok(()) => out,
+        // Writing structs of text, numbers and lists into memory has no way to fail.
+        Err(_) => Vec::new(),
+    }
+}
+
 impl PackageSourceSpec {
     /// The JSON text the spec's digest is over.
     pub fn canonical_json(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut serializer = serde_json::Serializer::with_formatter(&mut out, Go);
-        match self.serialize(&mut serializer) {
-            Ok(()) => out,
-            // Writing structs of text, numbers and lists into memory has no way to fail.
-            Err(_) => Vec::new(),
-        }
+        go_json(self)
     }
 
     /// The digest of this spec, as an index lists it.

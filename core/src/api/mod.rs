@@ -9,6 +9,7 @@ mod package;
 mod source;
 mod walk;
 
+pub(crate) use canonical::go_json;
 pub use package::{ComponentSettings, Package, PackageSpec, Upgrade};
 pub use source::{
     Chart, Component, HealthCheckExpr, Install, Library, Metadata, PackageSource,

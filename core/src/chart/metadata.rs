@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::ChartError;
+use crate::api::go_json;
 use crate::yaml::{Limits, go};
 
 /// Metadata of a chart. The members stand in the order Helm writes them; empty ones are left
@@ -165,21 +166,7 @@ impl Metadata {
 
     /// The JSON that Helm puts into a registry as the config of this chart (Go's encoding).
     pub fn to_json(&self) -> Vec<u8> {
-        // structs of text and lists always have a JSON form
-        let json = serde_json::to_string(self).unwrap_or_default();
-        let mut out = String::with_capacity(json.len());
-        for c in json.chars() {
-            match c {
-                // in JSON these stand only within texts, where Go escapes them
-                '<' => out.push_str("\\u003c"),
-                '>' => out.push_str("\\u003e"),
-                '&' => out.push_str("\\u0026"),
-                '\u{2028}' => out.push_str("\\u2028"),
-                '\u{2029}' => out.push_str("\\u2029"),
-                c => out.push(c),
-            }
-        }
-        out.into_bytes()
+        go_json(self)
     }
 }
 
