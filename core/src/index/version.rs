@@ -47,6 +47,11 @@ impl IndexVersion {
     pub fn spec(&self) -> &PackageSourceSpec {
         self.spec.get()
     }
+
+    /// The capabilities it says to offer, at less cost than the whole spec.
+    pub fn provides(&self) -> impl Iterator<Item = &str> {
+        self.spec().provides.iter().map(String::as_str)
+    }
 }
 
 /// The digest stands for the spec.
