@@ -96,7 +96,9 @@ impl Plan {
 
     /// Whether carrying it out would change nothing.
     pub fn is_nothing(&self) -> bool {
-        self.changes.iter().all(|change| change.action == Action::Keep)
+        self.changes
+            .iter()
+            .all(|change| change.action == Action::Keep)
     }
 
     /// How many rows do what, in the order of [`Action`].

@@ -19,7 +19,11 @@ const PRE_UPGRADE: &str = "PreUpgrade";
 
 /// Something a person should know. The JSON form has the member `kind`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Note {
     /// It owns custom resource definitions.
     OwnedDefinitions {
@@ -308,7 +312,10 @@ fn passed(resolution: &Resolution<'_>, state: &State, package: &str) -> Vec<Note
         }
     }
     let changing = |name: &String| {
-        resolution.packages.iter().any(|chosen| chosen.name == *name)
+        resolution
+            .packages
+            .iter()
+            .any(|chosen| chosen.name == *name)
             || resolution.removed.contains(name)
     };
     for installed in state.packages.values().filter(|i| !changing(&i.name)) {

@@ -47,13 +47,21 @@ pub(super) fn removals(packages: Vec<&InstalledPackage>) -> Vec<&InstalledPackag
             let mut requires = package.requires.iter();
             requires.any(|r| r.package == other.name || other.offers(&r.capability))
         });
-        needs.insert(&package.name, needed.map(|other| other.name.as_str()).collect());
+        needs.insert(
+            &package.name,
+            needed.map(|other| other.name.as_str()).collect(),
+        );
     }
     let mut order = sorted(&needs);
     order.reverse();
-    let by_name: BTreeMap<&str, &InstalledPackage> =
-        packages.iter().map(|package| (package.name.as_str(), *package)).collect();
-    order.iter().filter_map(|name| by_name.get(name).copied()).collect()
+    let by_name: BTreeMap<&str, &InstalledPackage> = packages
+        .iter()
+        .map(|package| (package.name.as_str(), *package))
+        .collect();
+    order
+        .iter()
+        .filter_map(|name| by_name.get(name).copied())
+        .collect()
 }
 
 /// Everything after what it needs. Without recursion, because chains come from others.

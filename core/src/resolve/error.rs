@@ -26,7 +26,9 @@ pub enum ResolveError {
     #[error("no set of packages meets all that is asked: {0}")]
     Unsatisfiable(Proof),
     /// The search was given up.
-    #[error("gave up the search for a set of packages after {rounds} rounds: too many variants depend on each other")]
+    #[error(
+        "gave up the search for a set of packages after {rounds} rounds: too many variants depend on each other"
+    )]
     GivenUp {
         /// Rounds made.
         rounds: usize,
@@ -159,7 +161,11 @@ impl fmt::Display for Fault {
                 package,
                 key,
                 wants,
-            } => write!(f, "{package} is passed different values for {key}: {}", joined(wants)),
+            } => write!(
+                f,
+                "{package} is passed different values for {key}: {}",
+                joined(wants)
+            ),
             Fault::Clash { package, with } => write!(f, "{package} conflicts with {with}"),
             Fault::Removed { package, by } => {
                 let by: Vec<_> = by.iter().map(ToString::to_string).collect();

@@ -440,9 +440,9 @@ fn without_versions(fault: &Fault) -> Fault {
     let name = |shown: &str| shown.split(' ').next().unwrap_or_default().to_owned();
     let mut fault = fault.clone();
     match &mut fault {
-        Fault::Missing { by, .. }
-        | Fault::NoVersion { by, .. }
-        | Fault::NoProvider { by, .. } => *by = plain(by),
+        Fault::Missing { by, .. } | Fault::NoVersion { by, .. } | Fault::NoProvider { by, .. } => {
+            *by = plain(by)
+        }
         Fault::Disagree { wants, .. } | Fault::Values { wants, .. } => {
             wants.iter_mut().for_each(|(_, by)| *by = plain(by));
         }

@@ -66,7 +66,9 @@ pub(super) fn follow(
         if without.contains(&package) || !walked.insert(Rc::clone(&package)) {
             continue;
         }
-        let Some(item) = set.get(&package) else { continue };
+        let Some(item) = set.get(&package) else {
+            continue;
+        };
         for (demand, by) in demands(world, goal, knowledge, item) {
             match demand.what {
                 What::Package { name, .. } => followed.name(set, name, demand.variant, by),
@@ -120,7 +122,9 @@ impl Followed {
     fn reach(&mut self, set: &Set, package: &Rc<str>) {
         match set.get(package) {
             Some(Item::Release(_, _, Some(variant)))
-                if !self.asked.contains(&(Rc::clone(package), Rc::clone(variant))) =>
+                if !self
+                    .asked
+                    .contains(&(Rc::clone(package), Rc::clone(variant))) =>
             {
                 self.blocked.insert(Rc::clone(package));
             }
@@ -169,12 +173,7 @@ struct Offering {
 }
 
 impl Offering {
-    fn new(
-        world: &World<'_>,
-        goal: Goal<'_>,
-        set: &Set,
-        without: &BTreeSet<Rc<str>>,
-    ) -> Offering {
+    fn new(world: &World<'_>, goal: Goal<'_>, set: &Set, without: &BTreeSet<Rc<str>>) -> Offering {
         let mut offering = Offering {
             by_capability: BTreeMap::new(),
             served: BTreeSet::new(),
@@ -186,7 +185,10 @@ impl Offering {
                 .map(|api| format!("{}{api}", super::state::API_PREFIX))
                 .collect();
         }
-        for (package, item) in set.iter().filter(|(package, _)| !without.contains(*package)) {
+        for (package, item) in set
+            .iter()
+            .filter(|(package, _)| !without.contains(*package))
+        {
             offering.set.insert(Rc::clone(package));
             let mut add = |capability: &str| {
                 let offered = offering.by_capability.entry(capability.to_owned());
@@ -194,7 +196,10 @@ impl Offering {
             };
             match (item, goal) {
                 (Item::Release(_, at, _), _) => {
-                    world.releases(package)[*at].listed.provides().for_each(&mut add);
+                    world.releases(package)[*at]
+                        .listed
+                        .provides()
+                        .for_each(&mut add);
                 }
                 (Item::Stays(_), Goal::Install(install)) => {
                     let installed = install.state.packages.get(package.as_ref());

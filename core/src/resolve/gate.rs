@@ -105,9 +105,11 @@ fn package(state: &State, wanted: &Requirement) -> Option<WhyUnready> {
         }
         Ok(_) => {}
     }
-    (!wanted.variant.is_empty() && wanted.variant != package.running()).then(|| WhyUnready::Variant {
-        running: package.running().to_owned(),
-        wanted: wanted.variant.clone(),
+    (!wanted.variant.is_empty() && wanted.variant != package.running()).then(|| {
+        WhyUnready::Variant {
+            running: package.running().to_owned(),
+            wanted: wanted.variant.clone(),
+        }
     })
 }
 

@@ -74,7 +74,12 @@ fn reachable(world: &World<'_>, goal: Goal<'_>, knowledge: &mut Knowledge) -> BT
     for installed in install.state.packages.values() {
         let wanted = installed.requires.iter().filter(|r| r.package.is_empty());
         for requirement in wanted {
-            queue.extend(world.providers(&requirement.capability).into_iter().map(Rc::from));
+            queue.extend(
+                world
+                    .providers(&requirement.capability)
+                    .into_iter()
+                    .map(Rc::from),
+            );
         }
     }
     let mut found = BTreeSet::new();

@@ -24,7 +24,9 @@ pub(super) fn help(reasons: &[Reason], model: &Model<'_, '_>) -> Vec<String> {
 fn advice(fault: &Fault, model: &Model<'_, '_>) -> Vec<String> {
     match fault {
         Fault::Missing { package, .. } => {
-            vec![format!("add the repository that carries {package} (--repo URL)")]
+            vec![format!(
+                "add the repository that carries {package} (--repo URL)"
+            )]
         }
         Fault::NoProvider { capability, .. } => vec![format!(
             "add a repository with a package that offers {capability} (--repo URL)"
@@ -38,9 +40,7 @@ fn advice(fault: &Fault, model: &Model<'_, '_>) -> Vec<String> {
                 match by {
                     Origin::Installed { name, .. } => {
                         advice.push(format!("ask for {name}, too, so that it may change"));
-                        advice.push(format!(
-                            "let {name} break with --allow-breaking"
-                        ));
+                        advice.push(format!("let {name} break with --allow-breaking"));
                     }
                     Origin::Requested => {
                         advice.push(format!("ask for another version of {package}"));
@@ -60,7 +60,9 @@ fn advice(fault: &Fault, model: &Model<'_, '_>) -> Vec<String> {
                 rest.ends_with("(installed)").then_some(name)
             });
             installed
-                .map(|name| format!("remove {name}, or ask for a version of it without the conflict"))
+                .map(|name| {
+                    format!("remove {name}, or ask for a version of it without the conflict")
+                })
                 .into_iter()
                 .collect()
         }

@@ -76,7 +76,11 @@ impl<'a> Install<'a> {
         let mut needs = Needs::default();
         for request in self.requests {
             let rule = Rule::Version {
-                constraint: request.constraint.as_ref().map_or("", |c| c.as_str()).into(),
+                constraint: request
+                    .constraint
+                    .as_ref()
+                    .map_or("", |c| c.as_str())
+                    .into(),
                 variant: request.variant.as_deref().unwrap_or_default().into(),
                 requested: true,
             };
@@ -110,7 +114,9 @@ impl<'a> Install<'a> {
             return Ok(());
         };
         let release = &model.world.releases(package)[*at];
-        let variant = slot.as_deref().unwrap_or_else(|| self.usual_variant(package));
+        let variant = slot
+            .as_deref()
+            .unwrap_or_else(|| self.usual_variant(package));
         if let Some(variant) = world::variant(release, variant) {
             for demand in world::demands(variant).filter(|demand| !demand.optional) {
                 match demand.what {
@@ -126,7 +132,13 @@ impl<'a> Install<'a> {
                 }
             }
         }
-        self.conflicts(model, item, package, &release.listed.spec().conflicts, needs);
+        self.conflicts(
+            model,
+            item,
+            package,
+            &release.listed.spec().conflicts,
+            needs,
+        );
         Ok(())
     }
 
@@ -178,7 +190,11 @@ impl<'a> Install<'a> {
             .map(|package| model.package_set(&(*package).into(), rule.clone()))
             .collect();
         if sets.is_empty() {
-            needs.require(model.terms.set(Name::Unoffered(capability.into()), Rule::Any));
+            needs.require(
+                model
+                    .terms
+                    .set(Name::Unoffered(capability.into()), Rule::Any),
+            );
         } else {
             needs.require_one(model.terms.union(sets));
         }
@@ -194,7 +210,9 @@ impl<'a> Install<'a> {
         declared: &[String],
         needs: &mut Needs,
     ) {
-        let Item::Release(_, at, _) = item else { return };
+        let Item::Release(_, at, _) = item else {
+            return;
+        };
         let release = &model.world.releases(package)[*at];
         let provides: BTreeSet<&str> = release.listed.provides().collect();
         let declared: BTreeSet<&str> = declared
@@ -233,7 +251,11 @@ impl<'a> Install<'a> {
         package: &'s str,
         test: impl Fn(&InstalledPackage) -> bool + 's,
     ) -> impl Iterator<Item = &'s str> {
-        let others = self.state.packages.values().filter(move |i| i.name != package);
+        let others = self
+            .state
+            .packages
+            .values()
+            .filter(move |i| i.name != package);
         others.filter(move |i| test(i)).map(|i| i.name.as_str())
     }
 
@@ -334,4 +356,3 @@ fn stand(
     let rule = Rule::Is(Item::Standing(Rc::clone(&capability), standing));
     needs.require(model.terms.set(Name::Standing(capability), rule));
 }
-

@@ -347,7 +347,10 @@ impl DependencyProvider for Model<'_, '_> {
         let name = self.terms.name_of(name);
         self.knowledge().give(&name);
         let items = self.items(&name);
-        let candidates: Vec<_> = items.into_iter().map(|item| self.terms.item(item)).collect();
+        let candidates: Vec<_> = items
+            .into_iter()
+            .map(|item| self.terms.item(item))
+            .collect();
         // following the preferred item at once spares a round of the solver per link of a
         // chain; looking at all of them would decode every spec that can be reached
         let first = candidates.first().copied();

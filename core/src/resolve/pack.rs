@@ -67,14 +67,20 @@ impl<'a> Pack<'a> {
     ) -> Vec<Demand<'c>> {
         let variants = self.variants(release, asked).into_iter();
         let demands = variants.flat_map(world::demands);
-        demands.filter(|d| self.with_optional || !d.optional).collect()
+        demands
+            .filter(|d| self.with_optional || !d.optional)
+            .collect()
     }
 
     pub(super) fn root(&self, model: &Model<'_, '_>) -> Needs {
         let mut needs = Needs::default();
         for request in self.requests {
             let rule = Rule::Version {
-                constraint: request.constraint.as_ref().map_or("", |c| c.as_str()).into(),
+                constraint: request
+                    .constraint
+                    .as_ref()
+                    .map_or("", |c| c.as_str())
+                    .into(),
                 variant: request.variant.as_deref().unwrap_or_default().into(),
                 requested: true,
             };

@@ -132,11 +132,7 @@ fn releases<'s>(solved: &'s Solved) -> impl Iterator<Item = (&'s Rc<str>, usize,
     })
 }
 
-pub(super) fn packed<'c>(
-    world: &World<'c>,
-    pack: &Pack<'c>,
-    solved: &Solved,
-) -> Resolution<'c> {
+pub(super) fn packed<'c>(world: &World<'c>, pack: &Pack<'c>, solved: &Solved) -> Resolution<'c> {
     let mut resolution = Resolution::default();
     let mut offered: BTreeSet<&str> = BTreeSet::new();
     for (package, at, _) in releases(solved) {
@@ -148,7 +144,9 @@ pub(super) fn packed<'c>(
             .map(|variant| variant.name.clone())
             .collect();
         let variants = variants.into_iter().collect();
-        resolution.packages.push(chosen(package, release, variants, solved));
+        resolution
+            .packages
+            .push(chosen(package, release, variants, solved));
         offered.extend(release.listed.provides());
     }
     let names: BTreeSet<&str> = solved.set.keys().map(AsRef::as_ref).collect();
@@ -216,7 +214,9 @@ pub(super) fn installed<'c>(
         let variant = super::world::variant(release, variant);
         let variants = variant.into_iter().map(|variant| variant.name.clone());
         let variants = variants.collect();
-        resolution.packages.push(chosen(package, release, variants, solved));
+        resolution
+            .packages
+            .push(chosen(package, release, variants, solved));
     }
     for (package, item) in &solved.set {
         let (Item::Stays(_), Some(installed)) = (item, install.state.packages.get(&**package))
@@ -247,14 +247,20 @@ pub(super) fn installed<'c>(
 
 /// Whether a package is wanted by a package that changes, and by its name.
 fn by_name(origin: &Origin) -> bool {
-    matches!(origin, Origin::Package { via: None, .. } | Origin::Requested)
+    matches!(
+        origin,
+        Origin::Package { via: None, .. } | Origin::Requested
+    )
 }
 
 /// The installed version as its supplier lists it: the installed build, else the newest.
 fn listed<'c>(world: &World<'c>, installed: &InstalledPackage) -> Option<Selection<'c>> {
     let releases = world.catalog().releases_and(&installed.name, |_| true);
     let version = Version::parse(&installed.version).ok()?;
-    let mut same: Vec<_> = releases.into_iter().filter(|r| r.version == version).collect();
+    let mut same: Vec<_> = releases
+        .into_iter()
+        .filter(|r| r.version == version)
+        .collect();
     same.sort_by_key(|release| release.listed.build != installed.build);
     same.into_iter().next()
 }

@@ -30,10 +30,7 @@ pub(super) struct Solved {
     pub(super) knowledge: Knowledge,
 }
 
-pub(super) fn solve<'a>(
-    world: &'a World<'_>,
-    goal: Goal<'a>,
-) -> Result<Solved, ResolveError> {
+pub(super) fn solve<'a>(world: &'a World<'_>, goal: Goal<'a>) -> Result<Solved, ResolveError> {
     let knowledge = RefCell::new(Knowledge::default());
     if let Goal::Install(install) = goal {
         for (package, variant) in install.expected_variants() {
@@ -115,7 +112,9 @@ fn round(
     let mut solver = Solver::new(model);
     match solver.solve(problem) {
         Ok(chosen) => {
-            let items = chosen.into_iter().map(|id| solver.provider().terms.item_of(id));
+            let items = chosen
+                .into_iter()
+                .map(|id| solver.provider().terms.item_of(id));
             let packages = items.filter_map(|item| Some((Rc::clone(item.package()?), item)));
             Ok(packages.collect())
         }
@@ -139,7 +138,10 @@ fn learns_variants(
 ) -> bool {
     let Goal::Pack(_) = goal else { return false };
     let mut learned = false;
-    for (_, item) in set.iter().filter(|(package, _)| followed.is_reached(package)) {
+    for (_, item) in set
+        .iter()
+        .filter(|(package, _)| followed.is_reached(package))
+    {
         for (demand, _) in super::follow::demands(world, goal, knowledge, item) {
             if let (What::Package { name, .. }, false) = (demand.what, demand.variant.is_empty()) {
                 learned |= knowledge.expect_variant(name, demand.variant);
@@ -183,12 +185,7 @@ fn is_installed(goal: Goal<'_>, package: &str) -> bool {
 
 /// Installed packages that change, though neither the call asks for it nor a requirement that
 /// the installed version would not meet.
-fn displaced(
-    world: &World<'_>,
-    goal: Goal<'_>,
-    knowledge: &Knowledge,
-    set: &Set,
-) -> Vec<Rc<str>> {
+fn displaced(world: &World<'_>, goal: Goal<'_>, knowledge: &Knowledge, set: &Set) -> Vec<Rc<str>> {
     let Goal::Install(install) = goal else {
         return Vec::new();
     };
@@ -210,7 +207,10 @@ fn displaced(
                 continue;
             };
             let read = world.constraint(constraint);
-            let fits = read.as_ref().as_ref().is_ok_and(|c| installed.meets(c.as_ref()));
+            let fits = read
+                .as_ref()
+                .as_ref()
+                .is_ok_and(|c| installed.meets(c.as_ref()));
             if !fits || !demand.variant.is_empty() && installed.running() != demand.variant {
                 changed.remove(name);
             }

@@ -41,7 +41,10 @@ mod tests {
     fn keys_are_listed_on_their_way_down() {
         let values = json!({"a": {"b": [1, "<"]}, "c.d": null});
         let found = leaves(&values);
-        let found: Vec<_> = found.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
         assert_eq!(
             found,
             [

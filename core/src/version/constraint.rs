@@ -284,7 +284,14 @@ mod tests {
     fn only_a_whole_version_is_exact() {
         let exact = |text: &str| Constraint::parse(text).unwrap().exact().is_some();
         assert!(exact("1.2.3") && exact("=v1.2.3-rc.1"));
-        for range in ["1.2", "~1.2.3", ">=1.2.3", "1.2.3 || 1.2.4", "1.2.3, <2", "1.2.x"] {
+        for range in [
+            "1.2",
+            "~1.2.3",
+            ">=1.2.3",
+            "1.2.3 || 1.2.4",
+            "1.2.3, <2",
+            "1.2.x",
+        ] {
             assert!(!exact(range), "{range}");
         }
     }
