@@ -2,14 +2,19 @@
 //! ([`build`]), its signature ([`signature`]).
 
 pub mod build;
+mod error;
+mod part;
 mod read;
 pub mod signature;
 mod spec;
+mod stream;
+mod table;
 mod version;
 
 use std::collections::BTreeMap;
 
-pub use read::{IndexError, Why};
+pub use error::{IndexError, Why};
+pub use table::TableError;
 pub(crate) use version::version_and_build;
 pub use version::{Approval, IndexVersion, LeftOut, LeftOutWhy, VersionSignature, Withdrawn};
 
