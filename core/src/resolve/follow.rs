@@ -176,7 +176,12 @@ struct Offering<'w> {
 }
 
 impl<'w> Offering<'w> {
-    fn new(world: &World<'_>, goal: Goal<'_>, set: &Set, without: &BTreeSet<Rc<str>>) -> Offering {
+    fn new(
+        world: &World<'_>,
+        goal: Goal<'_>,
+        set: &Set,
+        without: &'w BTreeSet<Rc<str>>,
+    ) -> Offering<'w> {
         let mut offering = Offering {
             without,
             by_capability: BTreeMap::new(),
