@@ -598,9 +598,9 @@ fn check(seed: u64) -> bool {
 fn small_problems_are_answered_as_by_trying_every_combination() {
     let from: u64 = std::env::var("KUBEPKG_TEST_SEED").map_or(0, |seed| seed.parse().unwrap());
     let mut solved = 0;
-    for seed in from..from + 6_000 {
+    for seed in from..from + 3_000 {
         solved += usize::from(check(seed));
     }
     // neither answer may be the rule, or the test tests little
-    assert!((1_500..4_500).contains(&solved), "{solved} have a solution");
+    assert!((700..2_300).contains(&solved), "{solved} have a solution");
 }

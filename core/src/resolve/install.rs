@@ -183,7 +183,7 @@ impl<'a> Install<'a> {
             .filter(|i| i.offers(capability))
             .map(|i| i.name.as_str())
             .collect();
-        let others = model.world.providers(capability);
+        let others: BTreeSet<&str> = model.world.providers(capability).into_iter().collect();
         let providers = installed.iter().chain(others.difference(&installed));
         let rule = Rule::Offers(capability.into());
         let sets: Vec<_> = providers
@@ -348,10 +348,10 @@ fn stand(
     standing: Standing,
     needs: &mut Needs,
 ) {
-    if let Standing::Alone(package) = &standing {
-        if !model.knowledge().alone(&capability, package, item) {
-            return;
-        }
+    if let Standing::Alone(package) = &standing
+        && !model.knowledge().alone(&capability, package, item)
+    {
+        return;
     }
     let rule = Rule::Is(Item::Standing(Rc::clone(&capability), standing));
     needs.require(model.terms.set(Name::Standing(capability), rule));

@@ -26,7 +26,8 @@ pub(super) struct World<'c> {
     lock: Option<&'c Lock>,
     releases: RefCell<HashMap<String, Releases<'c>>>,
     constraints: RefCell<HashMap<String, Read>>,
-    providers: OnceCell<BTreeMap<&'c str, BTreeSet<&'c str>>>,
+    /// Who offers what; read when the first capability is looked for.
+    providers: OnceCell<HashMap<&'c str, Vec<&'c str>>>,
 }
 
 /// What a release asks for.
@@ -113,21 +114,35 @@ impl<'c> World<'c> {
 
     /// The packages that offer `capability` in some version, by name. Their own names are
     /// capabilities, too.
-    pub(super) fn providers(&self, capability: &str) -> BTreeSet<&'c str> {
+    pub(super) fn providers(&self, capability: &str) -> Vec<&'c str> {
         let index = self.providers.get_or_init(|| self.index_providers());
-        let mut found = index.get(capability).cloned().unwrap_or_default();
-        if let Some(supplier) = self.catalog.supplier(capability) {
-            let own = supplier.index.packages.get_key_value(capability);
-            found.extend(own.map(|(name, _)| name.as_str()));
+        let mut found: Vec<&str> = index.get(capability).cloned().unwrap_or_default();
+        let own = self.catalog.supplier(capability);
+        let own = own.and_then(|s| s.index.packages.get_key_value(capability));
+        if let Some((own, _)) = own
+            && let Err(at) = found.binary_search(&own.as_str())
+        {
+            found.insert(at, own);
         }
         found
     }
 
-    fn index_providers(&self) -> BTreeMap<&'c str, BTreeSet<&'c str>> {
-        let mut index: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (package, listed) in self.catalog.supplied() {
-            for capability in listed.provides() {
-                index.entry(capability).or_default().insert(package);
+    /// Who offers what. Most versions of a package offer what the one before does.
+    fn index_providers(&self) -> HashMap<&'c str, Vec<&'c str>> {
+        let mut index: HashMap<&str, Vec<&str>> = HashMap::new();
+        let mut supplied: Vec<_> = self.catalog.supplied().collect();
+        supplied.sort_by_key(|(package, _)| *package);
+        for (package, versions) in supplied {
+            for (at, listed) in versions.iter().enumerate() {
+                if at > 0 && listed.shares_provides(&versions[at - 1]) {
+                    continue;
+                }
+                for capability in listed.provides() {
+                    let packages = index.entry(capability).or_default();
+                    if packages.last() != Some(&package) {
+                        packages.push(package);
+                    }
+                }
             }
         }
         index
@@ -136,7 +151,7 @@ impl<'c> World<'c> {
 
 /// Whether `release` of `package` offers `capability`: it says so, or it is called so.
 pub(super) fn offers(package: &str, release: &Selection<'_>, capability: &str) -> bool {
-    package == capability || release.listed.provides().any(|c| c == capability)
+    package == capability || release.listed.offers(capability)
 }
 
 /// Whether the version of `release` meets `constraint`.
