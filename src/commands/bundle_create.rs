@@ -11,6 +11,7 @@ use kubepkg_core::name::PackageName;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::resolve::{Request, Variants};
 use kubepkg_core::time::Time;
+use kubepkg_core::trust::Remembered;
 
 use crate::cli::{Force, Jobs, Reach, Trust, has_unused_parts, repository_url};
 use crate::error::CommandError;
@@ -168,6 +169,9 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         force: arguments.force.force,
         repositories,
         given: arguments.trust.given()?,
+        remembered: Remembered::default(),
+        change_trust: false,
+        max_age: None,
         requests,
         variants: match arguments.variant.as_slice() {
             [] => Variants::All,

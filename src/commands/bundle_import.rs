@@ -59,6 +59,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         given: arguments.trust.given()?,
         allow_unpinned_images: arguments.allow_unpinned_images,
         allow_tag_back: arguments.allow_tag_back,
+        ..Trusted::default()
     };
     store_folder::check(&arguments.store)?;
     let bundle = Bundle::open(&arguments.file)?;
