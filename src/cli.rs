@@ -4,6 +4,9 @@
 
 mod environment;
 mod flags;
+mod key_files;
+mod sources;
+mod trust;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,10 +15,10 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use environment::Environment;
-pub use flags::{
-    ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk, Trust, bad_key, has_unused_parts,
-    read_key_file, repository_url,
-};
+pub use flags::{ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk};
+pub use key_files::{bad_key, read_key_file, read_public_key};
+pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
+pub use trust::{AsOf, KeyFor, Trust, read_trust_file};
 
 use crate::commands;
 use crate::printer::Printer;
@@ -254,7 +257,7 @@ mod tests {
         let line = "kubepkg bundle create web -o x.tar";
         let variables = [("KUBEPKG_REPO", "https://a.example/i,https://b.example/i")];
         let repos = |line: &str| match read(line, &variables).unwrap().verb {
-            Verb::Bundle(BundleVerb::Create(arguments)) => arguments.repo,
+            Verb::Bundle(BundleVerb::Create(arguments)) => arguments.sources.repo,
             other => panic!("{other:?}"),
         };
         assert_eq!(repos(line), ["https://a.example/i", "https://b.example/i"]);

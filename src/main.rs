@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod error;
 mod interrupt;
 mod output;
