@@ -36,6 +36,16 @@ impl CommandError {
         CommandError::new(Kind::Failed, message)
     }
 
+    /// Verification says no.
+    pub fn refused(message: impl Into<String>) -> CommandError {
+        CommandError::new(Kind::Refused, message)
+    }
+
+    /// There is no such thing.
+    pub fn not_found(message: impl Into<String>) -> CommandError {
+        CommandError::new(Kind::NotFound, message)
+    }
+
     /// The system refused something. A file that is not there is "not found".
     pub fn io(message: impl Into<String>, source: std::io::Error) -> CommandError {
         let kind = match source.kind() {

@@ -12,6 +12,7 @@ mod places;
 mod printer;
 mod progress;
 mod report;
+mod root_files;
 mod signing;
 mod summary;
 mod units;

@@ -75,18 +75,30 @@ pub const VARIABLES: &[Variable] = &[
 /// Variables that stand in for no flag, and are read where they are used.
 pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
 
-/// Flags without a variable: they weaken a check or overwrite, and that must be seen in the
-/// command that does it.
+/// Flags without a variable: they weaken a check, overwrite, or say what a root or repository is
+/// from then on, and that must be seen in the command that does it.
 pub const WITHOUT: &[&str] = &[
     "allow-referrer-holes",
     "allow-tag-back",
     "allow-unpinned-images",
     "allow-unsigned",
+    "approvals-key",
+    "approvals-threshold",
+    "delegate",
+    "delegate-key",
+    "delegate-threshold",
     "force",
+    "index-key",
+    "index-threshold",
     "insecure-http",
+    "key",
+    "key-env",
+    "no-approvals",
     "no-images",
     "output",
+    "priority",
     "tag",
+    "undelegate",
 ];
 
 /// What every variable begins with.
@@ -163,7 +175,12 @@ impl Environment {
     pub fn apply(&self, command: Command) -> Command {
         command
             .mut_args(|arg| self.apply_to(arg))
-            .mut_subcommands(|subcommand| self.apply(subcommand))
+            .mut_subcommands(|subcommand| match subcommand.get_name() {
+                // what a new root says holds from then on: it is seen in the command, and the
+                // keys a user trusts do not become the keys of a root by accident
+                "root" => subcommand,
+                _ => self.apply(subcommand),
+            })
     }
 
     fn apply_to(&self, arg: Arg) -> Arg {
