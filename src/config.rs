@@ -117,11 +117,6 @@ impl Config {
         &self.repositories
     }
 
-    /// The repository of this name.
-    pub fn named(&self, name: &str) -> Option<&Repository> {
-        self.repositories.iter().find(|known| known.name == name)
-    }
-
     /// The trust entries. Keys may be named as files beside the configuration.
     pub fn entries(&self) -> Result<Vec<Entry>, CommandError> {
         let folder = self.file.parent().unwrap_or(Path::new("."));
@@ -319,7 +314,7 @@ mod tests {
         );
         assert!(config.add(repository("other", URL, 0), true).is_err());
         config.add(repository("main", URL, 3), true).unwrap();
-        assert_eq!(config.named("main").unwrap().priority, 3);
+        assert_eq!(config.repositories()[0].priority, 3);
         assert!(config.remove("main").is_some() && config.remove("main").is_none());
     }
 

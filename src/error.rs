@@ -62,6 +62,15 @@ impl CommandError {
         self
     }
 
+    /// Where it happened, unless that was said already.
+    #[must_use]
+    pub fn somewhere_in(self, place: impl fmt::Display) -> CommandError {
+        match self.place {
+            Some(_) => self,
+            None => self.at(place),
+        }
+    }
+
     /// What the user can do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> CommandError {

@@ -20,8 +20,8 @@ pub(crate) struct HelmVersion {
 }
 
 impl HelmVersion {
-    fn read(node: &Node) -> Option<HelmVersion> {
-        let text = |node: &Node| {
+    fn read(node: &Node<'_>) -> Option<HelmVersion> {
+        let text = |node: &Node<'_>| {
             node.text()
                 .filter(|text| !text.is_empty())
                 .map(String::from)
