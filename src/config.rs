@@ -125,7 +125,7 @@ impl Config {
             .map(|known| {
                 let entry = known.trust.entry(&known.url, folder);
                 entry.map_err(|error| {
-                    error.at(format!(
+                    error.somewhere_in(format!(
                         "{}: repository {}",
                         self.file.display(),
                         known.name

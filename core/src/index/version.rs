@@ -53,6 +53,11 @@ impl IndexVersion {
     pub fn may_mention(&self, word: &str) -> bool {
         self.spec.may_mention(word)
     }
+
+    /// The capabilities it says to offer, at less cost than the whole spec.
+    pub fn provides(&self) -> impl Iterator<Item = &str> {
+        self.spec().provides.iter().map(String::as_str)
+    }
 }
 
 /// The digest stands for the spec.
