@@ -48,15 +48,20 @@ impl IndexVersion {
         self.spec.get()
     }
 
+    /// The capabilities it says to offer.
+    pub fn provides(&self) -> impl Iterator<Item = &str> {
+        self.spec().provides.iter().map(String::as_str)
+    }
+
+    /// Whether it says to offer `capability`; most specs that do not are not decoded for it.
+    pub fn offers(&self, capability: &str) -> bool {
+        self.may_mention(capability) && self.provides().any(|offered| offered == capability)
+    }
+
     /// Whether the spec can have `word` in one of its texts. Says yes where only decoding
     /// the spec would tell, and costs a fraction of that.
     pub fn may_mention(&self, word: &str) -> bool {
         self.spec.may_mention(word)
-    }
-
-    /// The capabilities it says to offer, at less cost than the whole spec.
-    pub fn provides(&self) -> impl Iterator<Item = &str> {
-        self.spec().provides.iter().map(String::as_str)
     }
 }
 
