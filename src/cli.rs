@@ -113,6 +113,8 @@ pub enum RepoVerb {
     Keygen(commands::repo_keygen::Arguments),
     /// Make a signed index of the package files in a folder
     Index(commands::repo_index::Arguments),
+    /// Say of a published version that it is not to be used any more
+    Withdraw(commands::repo_withdraw::Arguments),
     /// Show what an index offers, who signed it, until when
     Show(commands::repo_show::Show),
     /// Check that an index would be accepted
