@@ -20,7 +20,7 @@ pub use flags::{ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk};
 pub use key_files::{bad_key, read_key_file, read_public_key};
 pub use requests::package_request;
 pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
-pub use trust::{AsOf, KeyFor, Trust, read_trust_file};
+pub use trust::{AsOf, Trust, read_trust_file};
 
 use crate::commands;
 use crate::printer::Printer;

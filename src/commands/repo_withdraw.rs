@@ -22,7 +22,7 @@ use crate::units::{count, local_time, parse_duration};
 /// Flags of `repo withdraw`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  kubepkg repo withdraw web@1.0.0 --reason \"CVE-2026-1234\" \
+    after_help = "Example:\n  kubepkg repo withdraw web@1.0.0 --reason CVE-2026-1234 \
                   --replacement 1.0.1 --index index.yaml --sign-key release.key",
     after_long_help = "A withdrawn version stays listed and can still be installed by its exact \
                        number, with a warning; nobody gets it any other way, and an import \
@@ -31,8 +31,9 @@ use crate::units::{count, local_time, parse_duration};
                        written: the index and its signature anew, with a new time; signatures \
                        by others must be made again (`kubepkg trust sign`). A second run says it \
                        again with the new reason.\n\nExample:\n  kubepkg repo withdraw web@1.0.0 \
-                       --reason \"loses data\" --replacement 1.0.1 \\\n      --index index.yaml \
-                       --sign-key release.key"
+                       --reason CVE-2026-1234 --replacement 1.0.1 \\\n      --index index.yaml \
+                       --sign-key release.key\n  kubepkg repo withdraw web@1.0.0 --lift --index \
+                       index.yaml --sign-key release.key"
 )]
 pub struct Arguments {
     /// The version
