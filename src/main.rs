@@ -3,13 +3,19 @@
 
 mod cli;
 mod commands;
+mod config;
 mod error;
 mod interrupt;
 mod output;
+mod passphrase;
 mod places;
 mod printer;
 mod progress;
 mod report;
+mod repositories;
+mod root_files;
+mod signing;
+mod state;
 mod summary;
 mod units;
 

@@ -33,10 +33,13 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_CATCH_ALL", "catch-all", "true"),
     variable("KUBEPKG_CA_FILE", "ca-file", "ca.pem"),
     variable("KUBEPKG_COLOR", "color", "never"),
+    variable("KUBEPKG_ENCRYPT", "encrypt", "true"),
     variable("KUBEPKG_EXPIRES", "expires", "90d"),
+    variable("KUBEPKG_INSTALLED", "installed", "installed.yaml"),
     variable("KUBEPKG_JOBS", "jobs", "4"),
     variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
     variable("KUBEPKG_LOG_FORMAT", "log-format", "json"),
+    variable("KUBEPKG_MAX_AGE", "max-age", "30d"),
     variable("KUBEPKG_MIRROR", "mirror", "https://mirror.example.com"),
     variable("KUBEPKG_NODE_CA", "node-ca", "/etc/ca.pem"),
     variable("KUBEPKG_NO_PROGRESS", "no-progress", "true"),
@@ -54,8 +57,12 @@ pub const VARIABLES: &[Variable] = &[
         "repo",
         "https://packages.example.com/index.yaml",
     ),
+    variable("KUBEPKG_ROOT_KEY", "root-key", "root.pub"),
+    variable("KUBEPKG_ROOT_THRESHOLD", "root-threshold", "2"),
     variable("KUBEPKG_SIGN_KEY", "sign-key", "release.key"),
+    variable("KUBEPKG_SIGN_KEY_ENV", "sign-key-env", "RELEASE_KEY"),
     variable("KUBEPKG_STORE", "store", "/srv/mirror"),
+    variable("KUBEPKG_TRUST", "trust", "trust.yaml"),
     variable(
         "KUBEPKG_URL",
         "url",
@@ -66,18 +73,48 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_WITH_OPTIONAL", "with-optional", "true"),
 ];
 
-/// Flags without a variable: they weaken a check or overwrite, and that must be seen in the
-/// command that does it.
+/// Variables that stand in for no flag, and are read where they are used.
+pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
+
+/// Flags without a variable: they weaken a check, overwrite, or say what a root or repository is
+/// from then on, and that must be seen in the command that does it.
 pub const WITHOUT: &[&str] = &[
+    "allow-breaking",
     "allow-referrer-holes",
     "allow-tag-back",
     "allow-unpinned-images",
     "allow-unsigned",
+    "allow-withdrawn",
+    "approvals-key",
+    "approvals-threshold",
+    "approve",
+    "as-of",
+    "build",
+    "change-trust",
+    "delegate",
+    "delegate-key",
+    "delegate-threshold",
     "force",
+    "index",
+    "index-key",
+    "index-threshold",
     "insecure-http",
+    "key",
+    "key-env",
+    "lift",
+    "lock",
+    "merge",
+    "no-approvals",
     "no-images",
     "output",
+    "priority",
+    "reason",
+    "relocate",
+    "remove",
+    "replacement",
     "tag",
+    "undelegate",
+    "verify",
 ];
 
 /// What every variable begins with.
@@ -89,6 +126,13 @@ fn is_of_a_service(name: &str) -> bool {
         || name.contains("_SERVICE_PORT")
         || name.ends_with("_PORT")
         || name.contains("_PORT_")
+}
+
+/// Whether a variable holds a private key, as `--sign-key-env` takes it.
+fn is_key(value: &OsStr) -> bool {
+    value
+        .to_str()
+        .is_some_and(|text| text.contains("PRIVATE KEY-----"))
 }
 
 /// The variables of this process that begin with `KUBEPKG_`.
@@ -116,11 +160,11 @@ impl Environment {
 
     /// The variables that are set and have no effect, and why.
     pub fn unknown(&self) -> Vec<String> {
-        let known = |name: &str| VARIABLES.iter().any(|v| v.name == name);
+        let known = |name: &str| VARIABLES.iter().any(|v| v.name == name) || PLAIN.contains(&name);
         self.0
-            .keys()
-            .filter(|name| !known(name) && !is_of_a_service(name))
-            .map(|name| {
+            .iter()
+            .filter(|(name, value)| !known(name) && !is_of_a_service(name) && !is_key(value))
+            .map(|(name, _)| {
                 let flag = name.trim_start_matches(PREFIX).to_lowercase();
                 let flag = flag.replace('_', "-");
                 match WITHOUT.contains(&flag.as_str()) {
@@ -147,7 +191,12 @@ impl Environment {
     pub fn apply(&self, command: Command) -> Command {
         command
             .mut_args(|arg| self.apply_to(arg))
-            .mut_subcommands(|subcommand| self.apply(subcommand))
+            .mut_subcommands(|subcommand| match subcommand.get_name() {
+                // what a new root says holds from then on: it is seen in the command, and the
+                // keys a user trusts do not become the keys of a root by accident
+                "root" => subcommand,
+                _ => self.apply(subcommand),
+            })
     }
 
     fn apply_to(&self, arg: Arg) -> Arg {

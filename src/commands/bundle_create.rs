@@ -1,23 +1,24 @@
 //! `bundle create`: chosen packages and everything they need, in one file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 
 use kubepkg_bundler::{Created, Options, create};
 use kubepkg_core::digest::Digest;
-use kubepkg_core::location::redacted;
+use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::resolve::{Request, Variants};
 use kubepkg_core::time::Time;
 use kubepkg_core::trust::Remembered;
 
-use crate::cli::{Force, Jobs, Reach, Trust, has_unused_parts, repository_url};
+use crate::cli::{Chosen, Force, Jobs, Reach, Sources, package_request};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
 use crate::progress::Meter;
+use crate::state::State;
 use crate::summary;
 use crate::units::{size, span};
 
@@ -28,18 +29,22 @@ use crate::units::{size, span};
     after_long_help = LONG
 )]
 pub struct Arguments {
-    /// Packages, each with an optional constraint: web, cert-manager@~1.21
-    #[arg(value_name = "PACKAGE[@CONSTRAINT]", required = true)]
+    /// Packages, each with an optional variant and constraint: web, cert-manager@~1.21
+    #[arg(
+        value_name = "PACKAGE[:VARIANT][@CONSTRAINT]",
+        required_unless_present = "lock"
+    )]
     pub packages: Vec<String>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Index of a repository, URL or file (repeatable: earlier ones come first)
-    #[arg(long, value_name = "URL|FILE")]
-    pub repo: Vec<String>,
     /// Carry the requirements of this variant only (repeatable)
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
+    /// Take exactly the versions in this lock (`plan --lock`), or fail; without PACKAGE, all
+    /// of them
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
     /// Carry optional requirements too
     #[arg(long)]
     pub with_optional: bool,
@@ -58,9 +63,9 @@ pub struct Arguments {
     /// Fetch OCI content through this registry, which holds it under MIRROR/HOST/PATH
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
-    /// Whom to trust.
+    /// Where packages come from.
     #[command(flatten)]
-    pub trust: Trust,
+    pub sources: Sources,
     /// How to reach others.
     #[command(flatten)]
     pub reach: Reach,
@@ -77,9 +82,10 @@ const EXAMPLE: &str = "Example:\n  kubepkg bundle create web -o site.tar --repo 
 
 const LONG: &str = "\
 What is trusted: the indexes, when one of the given public keys signed them; all other content \
-by the digests the indexes pin. What is written: FILE, which appears whole or not at all, and a \
-file beside it while the work goes on. A second run with the same FILE needs --force. The index \
-file of a repository that was made with `repo index --url URL` counts as the repository at URL.
+by the digests the indexes pin. What is written: FILE, which appears whole or not at all, a \
+file beside it while the work goes on, and the memory of what was accepted \
+(~/.local/state/kubepkg), so that an older index is refused next time. A second run with the same \
+FILE needs --force; it needs no key for a repository that was used before. The index file of a repository that was made with `repo index --url URL` counts as the repository at URL.
 
 Example:
   kubepkg bundle create web -o site.tar --repo https://packages.example.com/index.yaml \\
@@ -108,13 +114,9 @@ impl FromStr for TagChoice {
 
 /// Creates the bundle.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    for repo in arguments.repo.iter().filter(|repo| has_unused_parts(repo)) {
-        printer.warn(&format!(
-            "user, password, query and fragment of --repo {} are not used",
-            redacted(repo)
-        ));
-    }
-    let options = options(&arguments)?;
+    let state = State::of_user(printer);
+    let remembered = state.read()?;
+    let options = options(&arguments, remembered, printer)?;
     let client = arguments
         .reach
         .client(arguments.mirror.as_deref(), &arguments.jobs)?;
@@ -124,6 +126,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let created = interrupt::run(printer, again, async {
         Ok(create(&client, &options, &meter).await?)
     })?;
+    if !state.save(&options.remembered, &created.remembered)? {
+        printer.warn(
+            "another run has accepted something else of these repositories meanwhile, and that \
+             is what stays remembered",
+        );
+    }
     for warning in &created.warnings {
         printer.warn(warning);
     }
@@ -138,14 +146,11 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     ))
 }
 
-fn options(arguments: &Arguments) -> anyhow::Result<Options> {
-    if arguments.repo.is_empty() {
-        return Err(
-            CommandError::usage("no repository given to take packages from")
-                .hint("add --repo https://…/index.yaml (or the path of an index file)")
-                .into(),
-        );
-    }
+fn options(
+    arguments: &Arguments,
+    remembered: Remembered,
+    printer: &Printer,
+) -> anyhow::Result<Options> {
     if arguments.output.as_os_str() == "-" {
         return Err(CommandError::usage(
             "a bundle is filled in many places at once, so it needs a file",
@@ -153,31 +158,34 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         .hint("give the name of a file with -o")
         .into());
     }
-    let requests: Vec<Request> = arguments
+    let lock = arguments.lock.as_deref().map(read_lock).transpose()?;
+    let mut requests: Vec<Request> = arguments
         .packages
         .iter()
-        .map(|text| request(text))
+        .map(|text| package_request(text))
         .collect::<anyhow::Result<_>>()?;
-    arguments.trust.required()?;
-    let repositories = arguments
-        .repo
-        .iter()
-        .map(|text| repository_url(text))
-        .collect::<Result<_, _>>()?;
+    if let (true, Some(lock)) = (requests.is_empty(), &lock) {
+        for name in lock.packages.keys() {
+            requests.push(package_request(name)?);
+        }
+    }
+    let Chosen {
+        repositories,
+        given,
+        ..
+    } = arguments.sources.chosen(&remembered, printer)?;
     Ok(Options {
         output: arguments.output.clone(),
         force: arguments.force.force,
         repositories,
-        given: arguments.trust.given()?,
-        remembered: Remembered::default(),
-        change_trust: false,
-        max_age: None,
+        given,
         requests,
         variants: match arguments.variant.as_slice() {
             [] => Variants::All,
             names => Variants::Named(names.to_vec()),
         },
         with_optional: arguments.with_optional,
+        lock,
         no_images: arguments.no_images.clone(),
         allow_unpinned_images: arguments.allow_unpinned_images,
         allow_referrer_holes: arguments.allow_referrer_holes,
@@ -187,20 +195,33 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
             .map(|choice| (choice.tag.clone(), choice.digest))
             .collect(),
         jobs: usize::from(arguments.jobs.jobs),
+        remembered,
+        change_trust: arguments.sources.change_trust,
+        max_age: arguments.sources.trust.max_age_seconds(),
         now: Time::now(),
     })
 }
 
-/// A package that is asked for. An empty constraint is a variable that was empty, not a wish.
-fn request(text: &str) -> anyhow::Result<Request> {
-    if text.ends_with('@') {
-        return Err(
-            CommandError::usage(format!("\"{text}\" has no constraint after '@'"))
-                .hint("leave the '@' out to take the newest version")
-                .into(),
-        );
+/// Larger than any lock, in bytes.
+const MAX_LOCK: u64 = 16 * 1024 * 1024;
+
+fn read_lock(file: &Path) -> anyhow::Result<Lock> {
+    use std::io::Read as _;
+    let failed = |error| CommandError::io("cannot read the lock", error).at(file.display());
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .and_then(|open| open.take(MAX_LOCK + 1).read_to_string(&mut text))
+        .map_err(failed)?;
+    if text.len() as u64 > MAX_LOCK {
+        return Err(CommandError::usage("this file is too large to be a lock")
+            .at(file.display())
+            .into());
     }
-    Ok(text.parse()?)
+    Lock::read(&text).map_err(|error| {
+        CommandError::usage(error.to_string())
+            .at(file.display())
+            .into()
+    })
 }
 
 /// The packages, and why each is in the bundle.

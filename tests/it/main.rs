@@ -4,6 +4,7 @@
 
 mod architecture;
 mod command;
+mod configuration;
 mod create_faults;
 mod create_input;
 mod create_selection;
@@ -14,10 +15,15 @@ mod index_rules;
 mod journey;
 mod keygen;
 mod main_job;
+mod plan;
 mod publisher;
+mod publishing;
 mod refused;
+mod roots;
 mod samples;
 mod served;
 mod serving;
+mod signing;
+mod trust;
 mod usage;
 mod version;
