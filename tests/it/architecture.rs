@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // not published
     ("kubepkg-test-support", &["kubepkg-core"]),
+    ("kubepkg-bench", &["kubepkg-core"]),
     (
         "kubepkg-sample-internet",
         &["kubepkg-core", "kubepkg-mirror"],
