@@ -6,10 +6,12 @@ mod commands;
 mod error;
 mod interrupt;
 mod output;
+mod passphrase;
 mod places;
 mod printer;
 mod progress;
 mod report;
+mod signing;
 mod summary;
 mod units;
 

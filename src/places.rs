@@ -1,6 +1,7 @@
 //! The environment and the home directory: the only module that asks for them, besides the
 //! flag table.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Docker's credentials file: `$DOCKER_CONFIG/config.json`, else `~/.docker/config.json`,
@@ -11,8 +12,39 @@ pub fn docker_config() -> Option<PathBuf> {
     Some(folder.join("config.json")).filter(|file| file.exists())
 }
 
-fn folder_from(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
+/// `$XDG_CONFIG_HOME/kubepkg/config.yaml`: the command's own configuration.
+pub fn config_file() -> Option<PathBuf> {
+    xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.yaml"))
+}
+
+/// `$XDG_STATE_HOME/kubepkg`: what the command has to remember.
+pub fn state_folder() -> Option<PathBuf> {
+    xdg("XDG_STATE_HOME", ".local/state")
+}
+
+/// `$XDG_CACHE_HOME/kubepkg`: what can be had again.
+pub fn cache_folder() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache")
+}
+
+/// kubepkg's folder in one of the user's base folders. The XDG specification has relative
+/// paths in these variables ignored.
+fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let base = folder_from(variable)
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| Some(folder_from("HOME")?.join(below_home)))?;
+    Some(base.join("kubepkg"))
+}
+
+/// The value of a variable the user named, or that has no flag; not when it is empty.
+pub fn variable(name: &str) -> Option<OsString> {
+    // names with '=' or NUL cannot be looked up
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return None;
+    }
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn folder_from(name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from)
 }

@@ -46,7 +46,10 @@ pub fn choose(
     };
     let catalog = Catalog::new(repositories.iter().map(source).collect());
     let resolution = resolve(&catalog, requests, variants, with_optional).map_err(Box::new)?;
-    let specs = resolution.packages.iter().map(|chosen| &chosen.listed.spec);
+    let specs = resolution
+        .packages
+        .iter()
+        .map(|chosen| chosen.listed.spec());
     known_variants(specs, variants)?;
     let mut packages = Vec::with_capacity(resolution.packages.len());
     for chosen in &resolution.packages {
@@ -54,7 +57,7 @@ pub fn choose(
             .iter()
             .find(|loaded| loaded.url.as_str() == chosen.source.name);
         let Some(loaded) = loaded else { continue };
-        let spec = &chosen.listed.spec;
+        let spec = chosen.listed.spec();
         packages.push(Chosen {
             head: HeadPackage {
                 name: chosen.name.parse()?,

@@ -4,6 +4,8 @@
 //! signature is never valid under two readings. Key id: hex SHA-256 of the public key's
 //! DER form, as the existing program computes it.
 
+mod encrypted;
+
 use std::fmt;
 
 use ed25519_dalek::pkcs8::{
@@ -13,6 +15,8 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, SigningKey, VerifyingKey};
 
 use crate::Digest;
+
+pub use encrypted::{MAX_PASSPHRASE, MAX_PBKDF2_ROUNDS, MAX_SCRYPT_MEMORY, MAX_SCRYPT_WORK};
 
 /// Larger than any PEM file of one ed25519 key; more is not read.
 pub const MAX_KEY_FILE: u64 = 16 * 1024;
@@ -32,6 +36,24 @@ pub enum KeyError {
     /// The key is of small order: everything would verify under it.
     #[error("this public key is weak: some signatures verify under it for any text")]
     Weak,
+    /// The key is under a passphrase, and none was given.
+    #[error("this private key is under a passphrase")]
+    Encrypted,
+    /// Another passphrase.
+    #[error("the passphrase does not open this key (or the file is damaged)")]
+    Passphrase,
+    /// Empty or over [`MAX_PASSPHRASE`].
+    #[error("a passphrase has 1 to {MAX_PASSPHRASE} bytes")]
+    PassphraseLength,
+    /// The file asks for more work than a key needs.
+    #[error("opening this key would take far more time or memory than any key needs")]
+    Cost,
+    /// Another encryption than PBES2 with AES and scrypt or PBKDF2.
+    #[error("this key is encrypted in a way that is not read: only PBES2 with AES is")]
+    Cipher,
+    /// The passphrase fits, but what it opens is no ed25519 key.
+    #[error("this private key is of another kind than ed25519")]
+    OtherKey,
     /// The system gave no random numbers.
     #[error("the system gave no random numbers")]
     Random,
@@ -131,6 +153,9 @@ impl PrivateKey {
 
     /// Reads a PEM text.
     pub fn from_pem(text: &str) -> Result<PrivateKey, KeyError> {
+        if PrivateKey::is_encrypted(text) {
+            return Err(KeyError::Encrypted);
+        }
         SigningKey::from_pkcs8_pem(text.trim())
             .map(PrivateKey)
             .map_err(|_| KeyError::NotPrivate)
@@ -179,6 +204,19 @@ mod tests {
         assert!(public.verifies(b"text", &signature));
         assert!(!public.verifies(b"texu", &signature));
         assert!(!public.verifies(b"text", &signature[..63]));
+    }
+
+    #[test]
+    fn line_ends_of_other_systems_are_read() {
+        let private = PrivateKey::generate().unwrap();
+        let crlf = |pem: &str| format!("\r\n{}\r\n", pem.replace('\n', "\r\n"));
+        let public = private.public().unwrap();
+        assert_eq!(
+            PublicKey::from_pem(&crlf(&public.to_pem())).unwrap(),
+            public
+        );
+        let again = PrivateKey::from_pem(&crlf(&private.to_pem().unwrap())).unwrap();
+        assert_eq!(again.public().unwrap(), public);
     }
 
     #[test]

@@ -280,7 +280,7 @@ impl Classify for SelectError {
 mod tests {
     use super::*;
     use crate::api::PackageSourceSpec;
-    use crate::index::{IndexPackage, LeftOut};
+    use crate::index::{IndexPackage, LeftOut, LeftOutWhy};
 
     fn source(name: &str, priority: i32, versions: &[&str]) -> Source {
         let versions = versions.iter().map(|version| {
@@ -288,12 +288,7 @@ mod tests {
                 version: (*version).to_owned(),
                 ..PackageSourceSpec::default()
             };
-            IndexVersion {
-                version: (*version).to_owned(),
-                build: 0,
-                digest: spec.digest(),
-                spec,
-            }
+            IndexVersion::of(spec)
         });
         let package = IndexPackage {
             versions: versions.collect(),
@@ -335,7 +330,9 @@ mod tests {
                 package: "app".to_owned(),
                 version: "2.0.0".to_owned(),
                 build: 0,
-                unknown: vec!["shiny".to_owned()],
+                why: LeftOutWhy::Newer {
+                    unknown: vec!["shiny".to_owned()],
+                },
             }],
             ..(*vendor.index).clone()
         });

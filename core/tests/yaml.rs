@@ -288,6 +288,6 @@ fn a_large_index_reads_and_is_written() {
     assert!(
         specs
             .into_iter()
-            .all(|v| v.digest == PackageSourceSpec::digest(&v.spec))
+            .all(|v| v.digest == PackageSourceSpec::digest(v.spec()))
     );
 }

@@ -192,7 +192,7 @@ fn signed_spec<'j>(
         &package.digest,
     );
     match found {
-        Ok(version) => Ok(&version.spec),
+        Ok(version) => Ok(version.spec()),
         Err(source) => Err(ImportError::Trust {
             url: judged.entry.url.clone(),
             source: Box::new(source),

@@ -33,6 +33,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_CATCH_ALL", "catch-all", "true"),
     variable("KUBEPKG_CA_FILE", "ca-file", "ca.pem"),
     variable("KUBEPKG_COLOR", "color", "never"),
+    variable("KUBEPKG_ENCRYPT", "encrypt", "true"),
     variable("KUBEPKG_EXPIRES", "expires", "90d"),
     variable("KUBEPKG_JOBS", "jobs", "4"),
     variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
@@ -55,6 +56,7 @@ pub const VARIABLES: &[Variable] = &[
         "https://packages.example.com/index.yaml",
     ),
     variable("KUBEPKG_SIGN_KEY", "sign-key", "release.key"),
+    variable("KUBEPKG_SIGN_KEY_ENV", "sign-key-env", "RELEASE_KEY"),
     variable("KUBEPKG_STORE", "store", "/srv/mirror"),
     variable(
         "KUBEPKG_URL",
@@ -65,6 +67,9 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_VERBOSE", "verbose", "1"),
     variable("KUBEPKG_WITH_OPTIONAL", "with-optional", "true"),
 ];
+
+/// Variables that stand in for no flag, and are read where they are used.
+pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
 
 /// Flags without a variable: they weaken a check or overwrite, and that must be seen in the
 /// command that does it.
@@ -89,6 +94,13 @@ fn is_of_a_service(name: &str) -> bool {
         || name.contains("_SERVICE_PORT")
         || name.ends_with("_PORT")
         || name.contains("_PORT_")
+}
+
+/// Whether a variable holds a private key, as `--sign-key-env` takes it.
+fn is_key(value: &OsStr) -> bool {
+    value
+        .to_str()
+        .is_some_and(|text| text.contains("PRIVATE KEY-----"))
 }
 
 /// The variables of this process that begin with `KUBEPKG_`.
@@ -116,11 +128,11 @@ impl Environment {
 
     /// The variables that are set and have no effect, and why.
     pub fn unknown(&self) -> Vec<String> {
-        let known = |name: &str| VARIABLES.iter().any(|v| v.name == name);
+        let known = |name: &str| VARIABLES.iter().any(|v| v.name == name) || PLAIN.contains(&name);
         self.0
-            .keys()
-            .filter(|name| !known(name) && !is_of_a_service(name))
-            .map(|name| {
+            .iter()
+            .filter(|(name, value)| !known(name) && !is_of_a_service(name) && !is_key(value))
+            .map(|(name, _)| {
                 let flag = name.trim_start_matches(PREFIX).to_lowercase();
                 let flag = flag.replace('_', "-");
                 match WITHOUT.contains(&flag.as_str()) {

@@ -2,24 +2,22 @@
 
 mod sources;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kubepkg_core::index::build::Draft;
-use kubepkg_core::index::signature::Signatures;
-use kubepkg_core::keys::{KeyId, PrivateKey};
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::time::Time;
 use kubepkg_remote::Client;
 use tokio::task::JoinSet;
 
-use crate::cli::{Force, Jobs, Reach, bad_key, read_key_file};
+use crate::cli::{Force, Jobs, Reach};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::output::{self, Pending, exists};
 use crate::printer::Printer;
+use crate::signing::{SignKeys, Signers};
 use crate::units::{count, local_time, parse_duration};
 
 /// Flags of `repo index`.
@@ -43,9 +41,9 @@ pub struct Arguments {
     /// The index to write; - for stdout, unsigned
     #[arg(short, long, value_name = "FILE", default_value = "index.yaml")]
     pub output: PathBuf,
-    /// Private key to sign with (repeatable: several keys give a list of signatures)
-    #[arg(long, value_name = "FILE")]
-    pub sign_key: Vec<PathBuf>,
+    /// Who signs.
+    #[command(flatten)]
+    pub sign: SignKeys,
     /// How long the index is valid, e.g. 90d or 12h
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub expires: Option<Duration>,
@@ -77,7 +75,7 @@ enum Target {
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     // everything that can be refused is refused before a chart is fetched
     let target = target(&arguments)?;
-    let keys = sign_keys(&arguments.sign_key)?;
+    let keys = arguments.sign.read(printer)?;
     let client = arguments
         .reach
         .client(arguments.mirror.as_deref(), &arguments.jobs)?;
@@ -114,7 +112,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
 
 fn target(arguments: &Arguments) -> Result<Target, CommandError> {
     if arguments.output.as_os_str() == "-" {
-        if arguments.sign_key.is_empty() {
+        if arguments.sign.is_empty() {
             return Ok(Target::Stdout);
         }
         return Err(
@@ -130,7 +128,7 @@ fn target(arguments: &Arguments) -> Result<Target, CommandError> {
         output::refuse_existing(&index)?;
     }
     if exists(&signature)? {
-        if arguments.sign_key.is_empty() {
+        if arguments.sign.is_empty() {
             return Err(CommandError::failed(
                 "the signature that is there would not fit the new index",
             )
@@ -142,18 +140,6 @@ fn target(arguments: &Arguments) -> Result<Target, CommandError> {
         }
     }
     Ok(Target::Files { index, signature })
-}
-
-/// The keys by their ids: a key given twice signs once.
-fn sign_keys(files: &[PathBuf]) -> Result<BTreeMap<KeyId, PrivateKey>, CommandError> {
-    let mut keys = BTreeMap::new();
-    for file in files {
-        let key = PrivateKey::from_pem(&read_key_file(file)?);
-        let key = key.map_err(|error| bad_key(file, error))?;
-        let id = key.public().map_err(|error| bad_key(file, error))?.id();
-        keys.insert(id, key);
-    }
-    Ok(keys)
 }
 
 fn served_at(text: &str) -> Result<CanonicalUrl, CommandError> {
@@ -203,28 +189,12 @@ async fn pin(
 
 /// Writes both files whole, and gives them their names one right after the other: the
 /// signature first, so that whoever reads the new index finds its signature.
-fn write(
-    index: &Path,
-    signature: &Path,
-    text: &[u8],
-    keys: &BTreeMap<KeyId, PrivateKey>,
-) -> Result<(), CommandError> {
+fn write(index: &Path, signature: &Path, text: &[u8], keys: &Signers) -> Result<(), CommandError> {
     let pending_index = Pending::write(index, text, 0o644)?;
-    if let Some(signatures) = sign(text, keys) {
+    if let Some(signatures) = keys.signature_file(text) {
         Pending::write(signature, signatures.as_bytes(), 0o644)?.replace()?;
     }
     pending_index.replace()
-}
-
-/// The signature file: plain for one key, a list for several, none for none.
-fn sign(text: &[u8], keys: &BTreeMap<KeyId, PrivateKey>) -> Option<String> {
-    let signatures: Vec<(KeyId, [u8; 64])> =
-        keys.iter().map(|(id, key)| (*id, key.sign(text))).collect();
-    match signatures.as_slice() {
-        [] => None,
-        [(_, signature)] => Some(Signatures::write_plain(signature)),
-        several => Some(Signatures::write_list(several)),
-    }
 }
 
 fn tell(
@@ -232,7 +202,7 @@ fn tell(
     signature: &Path,
     draft: &Draft,
     pinned: usize,
-    keys: &BTreeMap<KeyId, PrivateKey>,
+    keys: &Signers,
     printer: &Printer,
 ) {
     let mut line = format!(
@@ -248,11 +218,10 @@ fn tell(
     if keys.is_empty() {
         printer.warn("the index is not signed; who uses it must say --allow-unsigned");
     } else {
-        let ids: Vec<String> = keys.keys().map(ToString::to_string).collect();
         printer.say(&format!(
             "signed {} with key {}",
             signature.display(),
-            ids.join(", ")
+            keys.ids()
         ));
     }
 }

@@ -4,23 +4,31 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use kubepkg_core::keys::PrivateKey;
+use zeroize::Zeroizing;
 
 use crate::error::CommandError;
 use crate::output::{Pending, exists};
+use crate::passphrase;
 use crate::printer::Printer;
 
 /// Flags of `repo keygen`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  kubepkg repo keygen release",
-    after_long_help = "Writes PREFIX.key, readable by its owner only, and PREFIX.pub. Files that \
-                       exist are never overwritten, so a second run with the same PREFIX fails \
-                       and changes nothing.\n\nExample:\n  kubepkg repo keygen release"
+    after_long_help = "Writes PREFIX.key, readable by its owner only, and PREFIX.pub. With \
+                       --encrypt the private key is under a passphrase, asked for on the \
+                       terminal or read from the file that KUBEPKG_KEY_PASSPHRASE_FILE names; \
+                       openssl reads such a file too. Files that exist are never overwritten, \
+                       so a second run with the same PREFIX fails and changes nothing.\n\n\
+                       Example:\n  kubepkg repo keygen release --encrypt"
 )]
 pub struct Arguments {
     /// Path and name of both files, without their endings
     #[arg(value_name = "PREFIX")]
     pub prefix: PathBuf,
+    /// Put the private key under a passphrase
+    #[arg(long)]
+    pub encrypt: bool,
 }
 
 /// Makes the pair: both files or none.
@@ -41,7 +49,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let random = |error| CommandError::failed("cannot make a key").because(error);
     let private = PrivateKey::generate().map_err(random)?;
     let public = private.public().map_err(random)?;
-    let pem = private.to_pem().map_err(random)?;
+    let pem = if arguments.encrypt {
+        let name = private_file.display().to_string();
+        let passphrase = passphrase::of_new_key(&name, printer)?;
+        private.to_encrypted_pem(&passphrase).map_err(random)?
+    } else {
+        Zeroizing::new(private.to_pem().map_err(random)?)
+    };
     let pending_private = Pending::write(&private_file, pem.as_bytes(), 0o600)?;
     let pending_public = Pending::write(&public_file, public.to_pem().as_bytes(), 0o644)?;
     pending_private.create()?;
@@ -59,9 +73,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         };
     }
     printer.say(&format!(
-        "wrote {} (private: whoever reads it can sign for you) and {} (hand it to those who \
-         verify)\nkey id {}",
+        "wrote {} (private: {}) and {} (hand it to those who verify)\nkey id {}",
         private_file.display(),
+        if arguments.encrypt {
+            "whoever reads it and knows the passphrase can sign for you"
+        } else {
+            "whoever reads it can sign for you"
+        },
         public_file.display(),
         public.id(),
     ));

@@ -47,7 +47,7 @@ fn pins_charts_and_signs_what_it_wrote() {
     let text = scratch.read("index.yaml");
     let index = Index::read(text.as_bytes()).unwrap();
     let version = &index.packages["web"].versions[0];
-    let pinned = version.spec.charts().next().unwrap();
+    let pinned = version.spec().charts().next().unwrap();
     assert_eq!(pinned.chart.digest, chart.digest().to_string());
     let valid = index.expires.unwrap().since(index.generated.unwrap());
     assert_eq!(valid, 90 * 24 * 3600);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{exact_version, shown, version_and_build};
+use super::{VersionSignature, exact_version, shown, version_and_build};
 use crate::api::{
     Chart, DESCRIPTION_ANNOTATION, HOME_ANNOTATION, INDEX_API_VERSION, INDEX_KIND,
     PACKAGE_SOURCE_KIND, PackageSource, PackageSourceSpec, SIGNATURES_ANNOTATION,
@@ -254,19 +254,20 @@ fn label(name: &str, spec: &PackageSourceSpec) -> String {
     )
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct VersionSignature {
-    keyid: String,
-    sig: String,
-}
-
 /// The signatures by delegated keys that the annotation carries.
 fn signatures(source: &PackageSource) -> Result<Vec<VersionSignature>, Rule> {
-    match source.annotation(SIGNATURES_ANNOTATION) {
-        "" => Ok(Vec::new()),
-        text => serde_json::from_str(text).map_err(|_| Rule::Signatures),
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Entry {
+        keyid: String,
+        sig: String,
     }
+    let entries: Vec<Entry> = match source.annotation(SIGNATURES_ANNOTATION) {
+        "" => Vec::new(),
+        text => serde_json::from_str(text).map_err(|_| Rule::Signatures)?,
+    };
+    let signature = |Entry { keyid, sig }| VersionSignature { keyid, sig };
+    Ok(entries.into_iter().map(signature).collect())
 }
 
 impl Draft {

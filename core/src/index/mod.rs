@@ -4,13 +4,15 @@
 pub mod build;
 mod read;
 pub mod signature;
+mod spec;
+mod version;
 
 use std::collections::BTreeMap;
 
-pub use read::IndexError;
+pub use read::{IndexError, Why};
+pub(crate) use version::version_and_build;
+pub use version::{Approval, IndexVersion, LeftOut, LeftOutWhy, VersionSignature, Withdrawn};
 
-use crate::Digest;
-use crate::api::PackageSourceSpec;
 use crate::location::CanonicalUrl;
 use crate::time::Time;
 
@@ -18,7 +20,7 @@ use crate::time::Time;
 pub const MAX_INDEX: u64 = 512 * 1024 * 1024;
 
 /// An index whose every version was checked against its digest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index {
     /// When it was made.
     pub generated: Option<Time>,
@@ -28,7 +30,7 @@ pub struct Index {
     pub repository: Option<CanonicalUrl>,
     /// The packages by name, each with at least one version.
     pub packages: BTreeMap<String, IndexPackage>,
-    /// Versions made for a newer kubepkg.
+    /// Versions that are not offered: made for another kubepkg, not signed, not approved.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -43,51 +45,8 @@ pub struct IndexPackage {
     pub versions: Vec<IndexVersion>,
 }
 
-/// A version of a package.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexVersion {
-    /// Exact semantic version, as written (a leading `v` is kept).
-    pub version: String,
-    /// Build of this version.
-    pub build: u32,
-    /// Digest of the spec.
-    pub digest: Digest,
-    /// What it is.
-    pub spec: PackageSourceSpec,
-}
-
-/// A version that this release cannot check: its spec has members it does not know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Name of the package.
-    pub package: String,
-    /// Version, as written.
-    pub version: String,
-    /// Build.
-    pub build: u32,
-    /// The members.
-    pub unknown: Vec<String>,
-}
-
-impl std::fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let LeftOut {
-            package,
-            version,
-            build,
-            ..
-        } = self;
-        write!(f, "{package} {}", version_and_build(version, *build))
-    }
-}
-
-/// A version for messages: builds have a number of their own, and 0 means that there is none.
-pub(crate) fn version_and_build(version: &str, build: impl Into<i64>) -> String {
-    match build.into() {
-        0 => version.to_owned(),
-        build => format!("{version} build {build}"),
-    }
-}
+#[cfg(test)]
+mod tests;
 
 /// An exact semantic version as an index lists it; a leading `v` is tolerated.
 fn exact_version(text: &str) -> Option<semver::Version> {

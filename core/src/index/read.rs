@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::spec::LazySpec;
 use super::{
-    Index, IndexPackage, IndexVersion, LeftOut, MAX_INDEX, exact_version, shown, version_and_build,
+    Approval, Index, IndexPackage, IndexVersion, LeftOut, LeftOutWhy, MAX_INDEX, VersionSignature,
+    Withdrawn, exact_version, shown, version_and_build,
 };
 use crate::Digest;
 use crate::api::{INDEX_KIND, PackageSourceSpec};
@@ -131,7 +133,30 @@ struct RawVersion {
     version: String,
     build: i32,
     digest: String,
+    signatures: Vec<VersionSignature>,
+    withdrawn: Option<Withdrawn>,
+    approvals: Vec<RawApproval>,
     spec: IgnoredAny,
+}
+
+/// An approval before its time is looked at: one that does not read counts for nothing, and
+/// must not make the whole index unreadable.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawApproval {
+    keyid: String,
+    sig: String,
+    time: String,
+}
+
+impl RawApproval {
+    fn read(self) -> Option<Approval> {
+        Some(Approval {
+            keyid: self.keyid,
+            sig: self.sig,
+            time: self.time.parse().ok()?,
+        })
+    }
 }
 
 impl Index {
@@ -206,8 +231,8 @@ impl Index {
                 return Err(IndexError::Version {
                     line: document.line(node),
                     package: name.to_owned(),
+                    build: version.spec().build,
                     version: version.version,
-                    build: version.spec.build,
                     why: Box::new(Why::Twice),
                 });
             }
@@ -254,11 +279,15 @@ impl Index {
         }
         let computed = spec.digest();
         if raw.digest == computed.to_string() {
+            let approvals = raw.approvals.into_iter();
             return Ok(Some(IndexVersion {
                 version: raw.version,
                 build,
                 digest: computed,
-                spec,
+                signatures: raw.signatures,
+                withdrawn: raw.withdrawn,
+                approvals: approvals.filter_map(RawApproval::read).collect(),
+                spec: LazySpec::of(spec),
             }));
         }
         if unknown.is_empty() {
@@ -269,7 +298,7 @@ impl Index {
             package: package.to_owned(),
             version: raw.version,
             build,
-            unknown,
+            why: LeftOutWhy::Newer { unknown },
         });
         Ok(None)
     }

@@ -143,24 +143,39 @@ impl Signatures {
 
     /// The list form, for several keys.
     pub fn write_list(signatures: &[(KeyId, [u8; SIGNATURE_LEN])]) -> String {
+        let entry = |(id, signature): &(KeyId, [u8; SIGNATURE_LEN])| Entry {
+            key_id: id.to_string(),
+            signature: *signature,
+        };
+        let entries: Vec<Entry> = signatures.iter().map(entry).collect();
+        Signatures::write_entries(&entries)
+    }
+
+    /// The list form of `entries`.
+    pub fn write_entries(entries: &[Entry]) -> String {
         #[derive(Serialize)]
         struct List {
             signatures: Vec<FileEntry>,
         }
-        let entry = |(id, signature): &(KeyId, [u8; SIGNATURE_LEN])| FileEntry {
-            keyid: id.to_string(),
-            sig: STANDARD.encode(signature),
+        let entry = |entry: &Entry| FileEntry {
+            keyid: entry.key_id.clone(),
+            sig: encode(&entry.signature),
         };
         let list = List {
-            signatures: signatures.iter().map(entry).collect(),
+            signatures: entries.iter().map(entry).collect(),
         };
         // Text and lists always have a JSON form.
         write::to_string(&list).unwrap_or_default()
     }
 }
 
+/// The base64 text of a signature.
+pub(crate) fn encode(signature: &[u8; SIGNATURE_LEN]) -> String {
+    STANDARD.encode(signature)
+}
+
 /// A signature in base64: standard alphabet, padded; line breaks are passed over.
-fn decode(text: &str) -> Option<[u8; SIGNATURE_LEN]> {
+pub(crate) fn decode(text: &str) -> Option<[u8; SIGNATURE_LEN]> {
     let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     STANDARD.decode(compact.trim()).ok()?.try_into().ok()
 }

@@ -80,7 +80,7 @@ impl Scope<'_> {
 
     /// The variants that count, each with how it is named as the origin of a need.
     fn variants<'r>(self, package: &str, release: &Selection<'r>) -> Vec<(&'r Variant, Origin)> {
-        let spec: &'r PackageSourceSpec = &release.listed.spec;
+        let spec: &'r PackageSourceSpec = release.listed.spec();
         let counts: Vec<&Variant> = match self.variants {
             Variants::All => spec.variants.iter().collect(),
             Variants::Named(names) => names

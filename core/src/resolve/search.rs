@@ -319,7 +319,7 @@ impl<'c> Search<'_, 'c> {
         let declaring = self
             .chosen
             .iter()
-            .filter(|(_, package)| !package.release.listed.spec.conflicts.is_empty());
+            .filter(|(_, package)| !package.release.listed.spec().conflicts.is_empty());
         for (name, package) in declaring {
             for (other_name, other) in &self.chosen {
                 if excludes((name, package), (other_name, other)) {
@@ -334,7 +334,7 @@ impl<'c> Search<'_, 'c> {
             .chosen
             .iter()
             .flat_map(|(name, package)| {
-                let provides = &package.release.listed.spec.provides;
+                let provides = &package.release.listed.spec().provides;
                 provides.iter().map(String::as_str).chain([name.as_str()])
             })
             .collect();
@@ -385,14 +385,14 @@ impl<'c> Search<'_, 'c> {
 
 /// Whether `package` offers `capability`: it says so, or it is called so.
 fn offers(name: &str, package: &Candidate<'_>, capability: &str) -> bool {
-    let provides = &package.release.listed.spec.provides;
+    let provides = &package.release.listed.spec().provides;
     name == capability || provides.iter().any(|offered| offered == capability)
 }
 
 /// Whether the first package declares a conflict with the second. A package may declare one
 /// with what it offers itself: it means all others that offer it.
 fn excludes(first: (&str, &Candidate<'_>), second: (&str, &Candidate<'_>)) -> bool {
-    let conflicts = &first.1.release.listed.spec.conflicts;
+    let conflicts = &first.1.release.listed.spec().conflicts;
     first.0 != second.0
         && conflicts
             .iter()

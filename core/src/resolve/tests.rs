@@ -36,12 +36,7 @@ fn listed(version: &str, variants: &[(&str, &[&str])]) -> IndexVersion {
             .collect(),
         ..PackageSourceSpec::default()
     };
-    IndexVersion {
-        version: version.to_owned(),
-        build: 0,
-        digest: spec.digest(),
-        spec,
-    }
+    IndexVersion::of(spec)
 }
 
 fn catalog(packages: Vec<(&str, Vec<IndexVersion>)>) -> Catalog {
@@ -108,8 +103,11 @@ fn the_requirements_of_every_variant_are_carried() {
 
 #[test]
 fn variants_that_exclude_each_other_can_be_packed_together() {
-    let mut nginx = listed("1.0.0", &[]);
-    nginx.spec.conflicts = vec!["traefik".to_owned()];
+    let nginx = IndexVersion::of(PackageSourceSpec {
+        version: "1.0.0".to_owned(),
+        conflicts: vec!["traefik".to_owned()],
+        ..PackageSourceSpec::default()
+    });
     let catalog = catalog(vec![
         (
             "app",
@@ -159,8 +157,11 @@ fn optional_requirements_come_only_when_asked_for() {
 
 #[test]
 fn capabilities_nobody_in_the_set_offers_are_reported() {
-    let mut cilium = listed("1.0.0", &[]);
-    cilium.spec.provides = vec!["cni".to_owned()];
+    let cilium = IndexVersion::of(PackageSourceSpec {
+        version: "1.0.0".to_owned(),
+        provides: vec!["cni".to_owned()],
+        ..PackageSourceSpec::default()
+    });
     let needs: &[&str] = &["cap:cni", "cap:ingress", "cap:metrics?", "cilium"];
     let catalog = catalog(vec![
         ("app", vec![listed("1.0.0", &[("default", needs)])]),

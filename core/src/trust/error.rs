@@ -14,9 +14,9 @@ use crate::time::Time;
 /// the URL of the repository, which [`Classify::place`] gives.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// Nobody said whom to trust.
-    #[error("no public key is given for this repository: its index cannot be checked")]
-    NoKeys {
+    /// There is no root of trust, and the entry wants one.
+    #[error("this repository has no root of trust (root.yaml is missing)")]
+    NoRoot {
         /// The index.
         url: CanonicalUrl,
     },
@@ -252,7 +252,7 @@ pub enum Warning {
 impl TrustError {
     fn url(&self) -> Option<&CanonicalUrl> {
         match self {
-            TrustError::NoKeys { url }
+            TrustError::NoRoot { url }
             | TrustError::Unsigned { url }
             | TrustError::Signature { url, .. }
             | TrustError::Untrusted { url, .. }
@@ -276,10 +276,7 @@ impl TrustError {
 
 impl Classify for TrustError {
     fn kind(&self) -> Kind {
-        match self {
-            TrustError::NoKeys { .. } => Kind::Usage,
-            _ => Kind::Refused,
-        }
+        Kind::Refused
     }
 
     fn place(&self) -> Option<String> {
@@ -288,9 +285,9 @@ impl Classify for TrustError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            TrustError::NoKeys { .. } => {
-                "give the publisher's public key with --public-key FILE; --allow-unsigned accepts \
-                 an index nobody vouches for"
+            TrustError::NoRoot { .. } => {
+                "this side trusts a root for it, so plain signatures do not count; ask the \
+                 publisher where the root went"
             }
             TrustError::Unsigned { .. } => {
                 "ask the publisher for a signed index; --allow-unsigned accepts it on nobody's word"

@@ -40,19 +40,14 @@ mod tests {
     use super::*;
     use crate::api::PackageSourceSpec;
     use crate::error::Classify;
-    use crate::index::{IndexPackage, LeftOut};
+    use crate::index::{IndexPackage, LeftOut, LeftOutWhy};
 
     fn index() -> Index {
-        let spec = PackageSourceSpec {
-            version: "1.0.0".to_owned(),
-            ..PackageSourceSpec::default()
-        };
-        let listed = IndexVersion {
+        let listed = IndexVersion::of(PackageSourceSpec {
             version: "1.0.0".to_owned(),
             build: 2,
-            digest: spec.digest(),
-            spec,
-        };
+            ..PackageSourceSpec::default()
+        });
         let package = IndexPackage {
             versions: vec![listed],
             ..IndexPackage::default()
@@ -66,7 +61,9 @@ mod tests {
                 package: "new".to_owned(),
                 version: "1.0.0".to_owned(),
                 build: 0,
-                unknown: vec!["shiny".to_owned()],
+                why: LeftOutWhy::Newer {
+                    unknown: vec!["shiny".to_owned()],
+                },
             }],
         }
     }

@@ -1,6 +1,6 @@
 //! The judgement over one index.
 
-use super::{Entry, Memory, TrustError, Warning};
+use super::{Anchor, Entry, Memory, TrustError, Warning};
 use crate::Digest;
 use crate::index::Index;
 use crate::index::signature::Signatures;
@@ -182,33 +182,30 @@ fn check_signature(
     warnings: &mut Vec<Warning>,
 ) -> Result<Vec<KeyId>, TrustError> {
     let url = || entry.url.clone();
-    if entry.keys.is_empty() {
-        if !entry.allow_unsigned {
-            return Err(TrustError::NoKeys { url: url() });
+    let keys = match &entry.anchor {
+        Anchor::Keys(keys) => keys,
+        Anchor::Root(_) => return Err(TrustError::NoRoot { url: url() }),
+        Anchor::Unsigned => {
+            // consent covers what nobody signed; a signature that nobody checks covers anything
+            if offer.signature.is_some() {
+                return Err(TrustError::KeyWanted { url: url() });
+            }
+            warnings.push(Warning::Unsigned { url: url() });
+            return Ok(Vec::new());
         }
-        // consent covers what nobody signed; a signature that nobody checks covers anything
-        if offer.signature.is_some() {
-            return Err(TrustError::KeyWanted { url: url() });
-        }
-        warnings.push(Warning::Unsigned { url: url() });
-        return Ok(Vec::new());
-    }
+    };
     let Some(signature) = offer.signature else {
-        if !entry.allow_unsigned {
-            return Err(TrustError::Unsigned { url: url() });
-        }
-        warnings.push(Warning::Unsigned { url: url() });
-        return Ok(Vec::new());
+        return Err(TrustError::Unsigned { url: url() });
     };
     let signatures = Signatures::parse(signature).map_err(|source| TrustError::Signature {
         url: url(),
         source: Box::new(source),
     })?;
-    let signed_by = signatures.signed_by(offer.index, &entry.keys);
-    if signed_by.is_empty() {
+    let signed_by = signatures.signed_by(offer.index, keys.keys());
+    if !keys.met_by(signed_by.len()) {
         return Err(TrustError::Untrusted {
             url: url(),
-            trusted: entry.keys.iter().map(|key| key.id()).collect(),
+            trusted: keys.ids(),
             claimed: signatures
                 .entries()
                 .iter()

@@ -12,22 +12,39 @@
 
 mod entry;
 mod error;
+mod file;
 mod find;
 mod given;
 mod judge;
 mod key_ids;
+mod keyset;
 mod known;
 mod memory;
+mod pattern;
+mod prefix;
+mod root;
+mod sign;
+mod statement;
 
-pub use entry::{Entry, entry_id, mark_shared_keys};
+pub use entry::{Anchor, Entry, entry_id, mark_shared_keys};
 pub use error::{TrustError, Warning};
+pub use file::{TRUST_API_VERSION, TRUST_KIND, TrustFileError, parse_file};
 pub use find::find;
 pub use given::{Given, GivenError};
 pub use judge::{
     Clock, MAX_AHEAD, NEAR_EXPIRY, OLD_WITHOUT_EXPIRY, Offer, Standing, Verdict, judge, judge_at,
 };
+pub use keyset::{KeySet, KeySetError, MAX_SET};
 pub use known::{KNOWN_ID, Known};
 pub use memory::{MAX_MEMORY, Memory, MemoryError};
+pub use pattern::{Pattern, PatternError};
+pub use prefix::{Prefix, PrefixError};
+pub use root::{
+    CURRENT, Delegation, DelegationDraft, MAX_ROOT, MAX_ROOT_VERSION, RoleChange, Root,
+    RootChange, RootDraft, RootError, numbered,
+};
+pub use sign::{Made, SignError, sign_approval, sign_index, sign_version};
+pub use statement::Named;
 
 #[cfg(test)]
 mod tests;

@@ -47,7 +47,7 @@ impl Site {
         let (private, public) = key();
         Site {
             private,
-            entry: Entry::new(url(URL), vec![public], false),
+            entry: Entry::new(url(URL), Anchor::any_of(vec![public])),
             now: time("2027-01-01T00:00:00Z"),
             memory: None,
         }
@@ -570,7 +570,7 @@ fn a_key_that_was_replaced_does_not_bring_old_indexes_in_under_another_url() {
     known.note(&site.entry, &verdict);
     let (private, public) = key();
     let old_private = std::mem::replace(&mut site.private, private);
-    let new_entry = Entry::new(url(URL), vec![public], false);
+    let new_entry = Entry::new(url(URL), Anchor::any_of(vec![public]));
     let old_public = std::mem::replace(&mut site.entry, new_entry).keys.remove(0);
     let verdict = site.accept(&generated("2026-12-30T00:00:00Z"));
     known.note(&site.entry, &verdict);

@@ -97,12 +97,7 @@ pub fn sources(case: &Value) -> Vec<Source> {
 fn listed(spec: &Value) -> IndexVersion {
     let spec: kubepkg_core::api::PackageSourceSpec =
         serde_json::from_value(spec.clone()).expect("a spec");
-    IndexVersion {
-        version: spec.version.clone(),
-        build: u32::try_from(spec.build).expect("a build"),
-        digest: spec.digest(),
-        spec,
-    }
+    IndexVersion::of(spec)
 }
 
 fn plan(case: &Value) -> Result<Value, String> {

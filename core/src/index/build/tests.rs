@@ -66,7 +66,7 @@ fn what_is_built_reads_back_with_the_same_digests() {
         .map(|v| (v.version.as_str(), v.build))
         .collect();
     assert_eq!(versions, [("1.2.0", 10), ("1.2.0", 2), ("1.2.0-rc.1", 0)]);
-    let chart = index.packages["web"].versions[2].spec.charts().next();
+    let chart = index.packages["web"].versions[2].spec().charts().next();
     let chart = chart.unwrap().chart;
     assert_eq!(
         (chart.version.as_str(), chart.digest.as_str()),
