@@ -183,6 +183,12 @@ pub struct Requirement {
     /// Whether it may be left out.
     #[serde(skip_serializing_if = "is_default")]
     pub optional: bool,
+    /// The variant the package must run; any when empty.
+    #[serde(skip_serializing_if = "is_default")]
+    pub variant: String,
+    /// Values passed to the package: an object of Helm values per component.
+    #[serde(skip_serializing_if = "is_default")]
+    pub values: BTreeMap<String, serde_json::Value>,
 }
 
 /// A library chart within the tree.

@@ -1,5 +1,9 @@
 //! What one version of a package refers to: charts, tree, images, other packages.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::{Chart, OCI_ARTIFACT, PackageSourceSpec, Variant};
 
 /// A chart and who uses it.
@@ -36,7 +40,14 @@ pub struct Needs<'a> {
     pub need: Need<'a>,
     /// Whether it may be left out.
     pub optional: bool,
+    /// The variant of the needed package; any when empty.
+    pub wanted_variant: &'a str,
+    /// What is passed to components of the needed package.
+    pub passed: &'a BTreeMap<String, Value>,
 }
+
+/// What is passed by those that pass nothing.
+static NOTHING: BTreeMap<String, Value> = BTreeMap::new();
 
 impl PackageSourceSpec {
     /// The charts of every variant, in order; one used twice comes twice.
@@ -87,6 +98,8 @@ impl Variant {
                 constraint: "",
             },
             optional: false,
+            wanted_variant: "",
+            passed: &NOTHING,
         });
         let requires = self.requires.iter().filter_map(|requirement| {
             let need = if !requirement.package.is_empty() {
@@ -103,6 +116,8 @@ impl Variant {
                 variant: &self.name,
                 need,
                 optional: requirement.optional,
+                wanted_variant: &requirement.variant,
+                passed: &requirement.values,
             })
         });
         depends.chain(requires)
@@ -144,6 +159,17 @@ mod tests {
                 (Need::Capability("ingress"), false),
             ]
         );
+    }
+
+    #[test]
+    fn a_requirement_carries_the_variant_and_the_values_it_asks_for() {
+        let json = r#"{"name":"default","requires":[{"package":"db","version":"\u003e=1","variant":"ha","values":{"server":{"a":"\u003cb","z":1}}}]}"#;
+        let variant: Variant = serde_json::from_str(json).unwrap();
+        let need = variant.needs().next().unwrap();
+        assert_eq!(need.wanted_variant, "ha");
+        assert_eq!(need.passed["server"]["z"], 1);
+        let written = crate::api::go_json(&variant);
+        assert_eq!(String::from_utf8(written).unwrap(), json);
     }
 
     #[test]

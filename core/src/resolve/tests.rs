@@ -22,6 +22,7 @@ fn listed(version: &str, variants: &[(&str, &[&str])]) -> IndexVersion {
             capability: capability.to_owned(),
             version: version.to_owned(),
             optional,
+            ..Requirement::default()
         }
     };
     let spec = PackageSourceSpec {
