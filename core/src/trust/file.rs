@@ -113,7 +113,9 @@ impl Classify for TrustFileError {
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            TrustFileError::Kind(..) => "begin the file with `apiVersion: kubepkg.dev/v1` and `kind: Trust`",
+            TrustFileError::Kind(..) => {
+                "begin the file with `apiVersion: kubepkg.dev/v1` and `kind: Trust`"
+            }
             TrustFileError::Anchor(_) => {
                 "write `root: {keys: [root.pub], threshold: 1}` for a repository with a root of \
                  trust, `keys: [release.pub]` for one with plain keys"
@@ -298,7 +300,9 @@ fn is_platform(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let parts: Vec<&str> = text.split('/').collect();
     matches!(parts.len(), 2 | 3)
-        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(legal))
+        && parts
+            .iter()
+            .all(|part| !part.is_empty() && part.bytes().all(legal))
 }
 
 #[cfg(test)]
@@ -352,9 +356,16 @@ mod tests {
 
     #[test]
     fn entries_that_share_a_key_need_indexes_that_name_themselves() {
-        let text = file("- {url: \"https://a.example/index.yaml\", keys: [a.pub]}\n\
-             - {url: \"https://b.example/index.yaml\", root: {keys: [a.pub]}}\n");
-        assert!(parse(&text).unwrap().iter().all(|entry| entry.must_name_url));
+        let text = file(
+            "- {url: \"https://a.example/index.yaml\", keys: [a.pub]}\n\
+             - {url: \"https://b.example/index.yaml\", root: {keys: [a.pub]}}\n",
+        );
+        assert!(
+            parse(&text)
+                .unwrap()
+                .iter()
+                .all(|entry| entry.must_name_url)
+        );
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub use memory::{MAX_MEMORY, Memory, MemoryError};
 pub use pattern::{Pattern, PatternError};
 pub use prefix::{Prefix, PrefixError};
 pub use root::{
-    CURRENT, Delegation, DelegationDraft, MAX_ROOT, MAX_ROOT_VERSION, RoleChange, Root,
-    RootChange, RootDraft, RootError, numbered,
+    CURRENT, Delegation, DelegationDraft, MAX_ROOT, MAX_ROOT_VERSION, RoleChange, Root, RootChange,
+    RootDraft, RootError, numbered,
 };
 pub use sign::{Made, SignError, sign_approval, sign_index, sign_version};
 pub use statement::Named;

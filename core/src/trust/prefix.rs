@@ -16,14 +16,20 @@ pub struct Prefix {
 
 /// A text is no prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no location: write a host and the start of a path, like registry.example.org/team")]
+#[error(
+    "{0:?} is no location: write a host and the start of a path, like registry.example.org/team"
+)]
 pub struct PrefixError(String);
 
 impl Prefix {
     /// Whether this covers what lies at `host` and `path`.
     pub fn covers(&self, host: &str, path: &str) -> bool {
         let mut elements = path.split('/').filter(|element| !element.is_empty());
-        self.host == host && self.path.iter().all(|own| elements.next() == Some(own.as_str()))
+        self.host == host
+            && self
+                .path
+                .iter()
+                .all(|own| elements.next() == Some(own.as_str()))
     }
 
     /// Whether this covers the repository of an image or a package tree.
@@ -51,7 +57,10 @@ impl FromStr for Prefix {
                 && !element.contains(['?', '#', '@', '\\'])
                 && !element.chars().any(|c| c.is_control() || c.is_whitespace())
         };
-        let elements: Vec<&str> = path.split('/').filter(|element| !element.is_empty()).collect();
+        let elements: Vec<&str> = path
+            .split('/')
+            .filter(|element| !element.is_empty())
+            .collect();
         if !elements.iter().all(legal) {
             return Err(bad());
         }
@@ -65,7 +74,9 @@ impl FromStr for Prefix {
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.host)?;
-        self.path.iter().try_for_each(|element| write!(f, "/{element}"))
+        self.path
+            .iter()
+            .try_for_each(|element| write!(f, "/{element}"))
     }
 }
 
@@ -94,7 +105,14 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for bad in ["", "/", "https://", "a.example/../b", "a.example/b c", "u:p@a.example/b"] {
+        for bad in [
+            "",
+            "/",
+            "https://",
+            "a.example/../b",
+            "a.example/b c",
+            "u:p@a.example/b",
+        ] {
             assert!(bad.parse::<Prefix>().is_err(), "{bad}");
         }
     }

@@ -43,8 +43,7 @@ pub fn sign_index(
         None => Vec::new(),
     };
     let own = |entry: &Signature| {
-        entry.key_id == id
-            || entry.key_id.is_empty() && public.verifies(index, &entry.signature)
+        entry.key_id == id || entry.key_id.is_empty() && public.verifies(index, &entry.signature)
     };
     let at = entries.iter().position(own).unwrap_or(entries.len());
     entries.retain(|entry| !own(entry));

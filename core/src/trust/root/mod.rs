@@ -133,7 +133,10 @@ impl Root {
     /// The delegation that answers for `package`.
     pub fn delegation(&self, package: &str) -> Option<&Delegation> {
         let fits = |delegation: &&Delegation| {
-            delegation.packages.iter().any(|pattern| pattern.matches(package))
+            delegation
+                .packages
+                .iter()
+                .any(|pattern| pattern.matches(package))
         };
         self.delegations.iter().find(fits)
     }

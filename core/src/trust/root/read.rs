@@ -59,7 +59,9 @@ impl Root {
         };
         let keys = keys(&signed)?;
         let role = |name: &'static str| match signed.roles.get(name) {
-            Some(role) => set(&keys, &role.keyids, role.threshold, format!("role {name}")).map(Some),
+            Some(role) => {
+                set(&keys, &role.keyids, role.threshold, format!("role {name}")).map(Some)
+            }
             None => Ok(None),
         };
         let wanted = |name| role(name)?.ok_or(RootError::NoRole(name));
@@ -174,12 +176,13 @@ fn delegations(
             return Err(RootError::NoPackages(of));
         }
         let patterns = wire.packages.iter().map(|pattern| pattern.parse());
-        let packages = patterns
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|source| RootError::Pattern {
-                of: of.clone(),
-                source,
-            })?;
+        let packages =
+            patterns
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|source| RootError::Pattern {
+                    of: of.clone(),
+                    source,
+                })?;
         delegations.push(Delegation {
             name: wire.name.clone(),
             packages,

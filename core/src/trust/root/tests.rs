@@ -99,7 +99,10 @@ fn what_is_not_changed_stays_in_the_next_version() {
     assert_eq!(third.approvals.as_ref().unwrap().threshold(), 1);
     // keys nobody needs any more are dropped
     assert_eq!(third.keys.len(), next.keys.len() - 2 + 1);
-    assert!(matches!(third.next(&change), Err(RootError::NoDelegation(_))));
+    assert!(matches!(
+        third.next(&change),
+        Err(RootError::NoDelegation(_))
+    ));
     let mut change = RootChange::renewed(later);
     change.approvals.keys = Some(Vec::new());
     assert_eq!(third.next(&change).unwrap().approvals, None);
@@ -119,7 +122,10 @@ fn a_second_signature_of_a_key_replaces_its_first() {
     root.sign(&private).unwrap();
     assert_eq!(root.signature_count(), 1);
     let again = read(&root.to_yaml()).unwrap();
-    assert_eq!(again.signed_by(&again.root), [private.public().unwrap().id()]);
+    assert_eq!(
+        again.signed_by(&again.root),
+        [private.public().unwrap().id()]
+    );
 }
 
 #[test]
@@ -150,10 +156,18 @@ fn what_a_root_must_not_say() {
         assert!(matches!(error, Version(_)), "{error}");
     }
     for threshold in ["0", "4", "-1"] {
-        let error = replaced("      threshold: 2", &format!("      threshold: {threshold}"));
+        let error = replaced(
+            "      threshold: 2",
+            &format!("      threshold: {threshold}"),
+        );
         assert!(matches!(error, KeySet { .. }), "{error}");
     }
-    for expires in ["2027-12-31T01:00:00+01:00", "2027-12-31T00:00:00.5Z", "soon", ""] {
+    for expires in [
+        "2027-12-31T01:00:00+01:00",
+        "2027-12-31T00:00:00.5Z",
+        "soon",
+        "",
+    ] {
         let error = replaced("2027-12-31T00:00:00Z", expires);
         assert!(matches!(error, Expires(_)), "{error}");
     }

@@ -1,0 +1,106 @@
+//! usage: index-bench read|plan DIR
+//!
+//! What `benches/index` measures, on a folder that index-gen wrote. Time and memory of the
+//! whole process are for the caller to take.
+//!
+//!   read    the index is read from disk, its signature and every digest checked, one package
+//!           selected; prints the number of versions
+//!   plan    the same, then the distribution is resolved five times; prints the number of
+//!           packages and the median in milliseconds
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a command of its own"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use kubepkg_bench::DISTRIBUTION;
+use kubepkg_core::index::Index;
+use kubepkg_core::keys::PublicKey;
+use kubepkg_core::resolve::{Variants, resolve};
+use kubepkg_core::select::{Catalog, Source};
+use kubepkg_core::time::Time;
+use kubepkg_core::trust::{Anchor, Entry, Offer, judge};
+use kubepkg_core::version::Constraint;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Where the index claims to be from.
+const URL: &str = "https://packages.example.com/index.yaml";
+
+fn read(dir: &Path) -> Result<Index, Failure> {
+    let index = fs::read(dir.join("index.yaml"))?;
+    let signature = fs::read(dir.join("index.yaml.sig"))?;
+    let key = PublicKey::from_pem(&fs::read_to_string(dir.join("release.pub"))?)?;
+    let entry = Entry::new(URL.parse()?, Anchor::any_of(vec![key]));
+    let offer = Offer {
+        index: &index,
+        signature: Some(&signature),
+    };
+    // A day after what index-gen says; an old index is warned of only.
+    let verdict = judge(&entry, offer, None, Time::from_unix(1_790_086_400))?;
+    Ok(verdict.index)
+}
+
+fn catalog(index: Index) -> Catalog {
+    Catalog::new(vec![Source {
+        name: URL.to_owned(),
+        priority: 0,
+        index: Arc::new(index),
+    }])
+}
+
+fn select(dir: &Path) -> Result<(), Failure> {
+    let index = read(dir)?;
+    let versions: usize = index.packages.values().map(|p| p.versions.len()).sum();
+    let catalog = catalog(index);
+    let chosen = catalog.select(DISTRIBUTION, Some(&Constraint::parse(">=1")?))?;
+    if chosen.listed.spec().version != chosen.listed.version {
+        return Err("the wrong spec".into());
+    }
+    println!("{versions}");
+    Ok(())
+}
+
+fn plan(dir: &Path) -> Result<(), Failure> {
+    let catalog = catalog(read(dir)?);
+    let requests = [DISTRIBUTION.parse()?];
+    let variants = Variants::Named(vec!["default".to_owned()]);
+    let mut packages = 0;
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let began = Instant::now();
+        packages = resolve(&catalog, &requests, &variants, false)?
+            .packages
+            .len();
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    println!("{packages} {:.1}", times[times.len() / 2]);
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        ["read", dir] => select(Path::new(dir)),
+        ["plan", dir] => plan(Path::new(dir)),
+        _ => {
+            eprintln!("usage: index-bench read|plan DIR");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("index-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
