@@ -310,7 +310,7 @@ mod tests {
                 ..Given::default()
             };
             let entries = entries(&given, &found[..1]).unwrap();
-            assert_eq!((&entries[0].url, entries[0].keys.len()), (&url, 1));
+            assert_eq!((&entries[0].url, entries[0].anchor.keys().len()), (&url, 1));
         }
     }
 

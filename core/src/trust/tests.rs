@@ -85,7 +85,7 @@ fn a_signed_index_is_accepted_and_remembered() {
     let file = generated("2026-12-31T00:00:00Z");
     let verdict = site.accept(&file);
     assert_eq!(verdict.standing, Standing::Newer);
-    assert_eq!(verdict.signed_by, [site.entry.keys[0].id()]);
+    assert_eq!(verdict.signed_by, [site.entry.anchor.keys()[0].id()]);
     assert_eq!(verdict.memory.index, Digest::sha256(&file));
     assert_eq!(verdict.memory.first_seen, site.now);
     assert!(verdict.warnings.is_empty());
@@ -122,7 +122,7 @@ fn another_key_is_refused_and_both_keys_are_named() {
     assert_eq!(error.place().as_deref(), Some(URL));
     let error = error.to_string();
     assert!(
-        error.contains(&site.entry.keys[0].id().to_string()),
+        error.contains(&site.entry.anchor.keys()[0].id().to_string()),
         "{error}"
     );
     assert!(error.contains(&stranger_public.id().to_string()), "{error}");
@@ -133,7 +133,8 @@ fn a_trusted_key_id_over_a_strangers_signature_is_refused() {
     let site = Site::new();
     let (stranger, _) = key();
     let file = generated("2026-12-31T00:00:00Z");
-    let signed = Signatures::write_list(&[(site.entry.keys[0].id(), stranger.sign(&file))]);
+    let signed =
+        Signatures::write_list(&[(site.entry.anchor.keys()[0].id(), stranger.sign(&file))]);
     let result = site.judge_with(&file, Some(signed.as_bytes()));
     assert!(matches!(refused(result), TrustError::Untrusted { .. }));
 }
@@ -143,7 +144,8 @@ fn any_trusted_key_beside_unknown_ones_is_enough() {
     let mut site = Site::new();
     let (second, second_public) = key();
     let (stranger, stranger_public) = key();
-    site.entry.keys.push(second_public.clone());
+    let both = vec![site.entry.anchor.keys()[0].clone(), second_public.clone()];
+    site.entry.anchor = Anchor::any_of(both);
     let file = generated("2026-12-31T00:00:00Z");
     let signed = Signatures::write_list(&[
         (stranger_public.id(), stranger.sign(&file)),
@@ -159,40 +161,28 @@ fn a_signature_taken_away_is_refused() {
     let file = generated("2026-12-31T00:00:00Z");
     let error = refused(site.judge_with(&file, None));
     assert!(matches!(error, TrustError::Unsigned { .. }));
-    site.entry.allow_unsigned = true;
+    site.entry.anchor = Anchor::Unsigned;
     let verdict = site.judge_with(&file, None).unwrap();
     assert!(verdict.signed_by.is_empty());
     assert!(matches!(verdict.warnings[..], [Warning::Unsigned { .. }]));
 }
 
 #[test]
-fn consent_to_unsigned_indexes_does_not_cover_a_wrong_signature() {
-    let mut site = Site::new();
-    site.entry.allow_unsigned = true;
+fn a_signature_file_that_is_none_is_refused() {
+    let site = Site::new();
     let file = generated("2026-12-31T00:00:00Z");
     let wrong = Signatures::write_plain(&site.private.sign(b"something else"));
     let result = site.judge_with(&file, Some(wrong.as_bytes()));
     assert!(matches!(refused(result), TrustError::Untrusted { .. }));
-    let result = site.judge_with(&file, Some(b"garbage"));
-    assert!(matches!(refused(result), TrustError::Signature { .. }));
-}
-
-#[test]
-fn without_keys_nothing_is_accepted_unless_consented() {
-    let mut site = Site::new();
-    site.entry.keys.clear();
-    let file = generated("2026-12-31T00:00:00Z");
-    let error = site.judge(&file).unwrap_err();
-    assert!(matches!(error, TrustError::NoKeys { .. }));
-    assert_eq!(error.kind(), Kind::Usage);
-    site.entry.allow_unsigned = true;
-    let verdict = site.judge_with(&file, None).unwrap();
-    assert!(verdict.signed_by.is_empty());
+    for none in [&b"garbage"[..], b"", b"signatures: []\n"] {
+        let result = site.judge_with(&file, Some(none));
+        assert!(matches!(refused(result), TrustError::Signature { .. }));
+    }
 }
 
 #[test]
 fn unsigned_bytes_never_reach_the_yaml_reader() {
-    let mut site = Site::new();
+    let site = Site::new();
     let bomb = b"a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n- [";
     let signature = Signatures::write_plain(&site.private.sign(b"other"));
     let result = site.judge_with(bomb, Some(signature.as_bytes()));
@@ -202,7 +192,6 @@ fn unsigned_bytes_never_reach_the_yaml_reader() {
         refused(site.judge(bomb)),
         TrustError::Index { .. }
     ));
-    site.entry.keys.clear();
 }
 
 #[test]
@@ -372,7 +361,8 @@ fn indexes_under_a_shared_key_cannot_be_exchanged() {
     let (_, own) = key();
     let entry = |path: &str, keys: &[&PublicKey]| {
         let url = url(&format!("https://packages.example.com/{path}/index.yaml"));
-        Entry::new(url, keys.iter().map(|key| (*key).clone()).collect(), false)
+        let keys = keys.iter().map(|key| (*key).clone()).collect();
+        Entry::new(url, Anchor::any_of(keys))
     };
     let mut entries = [
         entry("stable", &[&shared, &shared]),
@@ -395,10 +385,13 @@ fn indexes_under_a_shared_key_cannot_be_exchanged() {
 #[test]
 fn one_key_given_twice_for_one_repository_is_not_shared() {
     let (_, public) = key();
-    let mut entries = [Entry::new(url(URL), vec![public.clone(), public], false)];
+    let mut entries = [Entry::new(
+        url(URL),
+        Anchor::any_of(vec![public.clone(), public]),
+    )];
     mark_shared_keys(&mut entries);
     assert!(!entries[0].must_name_url);
-    assert_eq!(entries[0].keys.len(), 1);
+    assert_eq!(entries[0].anchor.keys().len(), 1);
 }
 
 #[test]
@@ -409,8 +402,7 @@ fn new_keys_do_not_lose_the_memory() {
     site.private = private;
     site.entry = Entry::new(
         url("https://packages.EXAMPLE.com/index.yaml"),
-        vec![public],
-        false,
+        Anchor::any_of(vec![public]),
     );
     let verdict = site.judge(&generated("2026-12-01T00:00:00Z")).unwrap();
     assert_eq!(verdict.standing, Standing::Older);
@@ -422,8 +414,7 @@ fn the_memory_of_another_repository_is_not_used() {
     site.accept(&generated("2026-12-31T00:00:00Z"));
     site.entry = Entry::new(
         url("https://other.example.com/index.yaml"),
-        site.entry.keys.clone(),
-        false,
+        site.entry.anchor.clone(),
     );
     let result = site.judge(&generated("2026-12-01T00:00:00Z"));
     assert!(matches!(refused(result), TrustError::OtherMemory { .. }));
@@ -461,8 +452,7 @@ fn a_damaged_memory_is_an_error_and_not_no_memory() {
 #[test]
 fn consent_to_unsigned_indexes_does_not_pass_a_signature_nobody_checks() {
     let mut site = Site::new();
-    site.entry.keys.clear();
-    site.entry.allow_unsigned = true;
+    site.entry.anchor = Anchor::Unsigned;
     let file = generated("2026-12-31T00:00:00Z");
     let wrong = Signatures::write_plain(&site.private.sign(b"something else"));
     for signature in [wrong.as_bytes(), b"garbage"] {
@@ -476,8 +466,8 @@ fn consent_to_unsigned_indexes_does_not_pass_a_signature_nobody_checks() {
 fn an_unsigned_index_never_replaces_a_signed_one() {
     let mut site = Site::new();
     site.accept(&generated("2026-12-30T00:00:00Z"));
-    let keys = std::mem::take(&mut site.entry.keys);
-    site.entry.allow_unsigned = true;
+    let keys = site.entry.anchor.keys().to_vec();
+    site.entry.anchor = Anchor::Unsigned;
     for at in ["2026-12-29", "2026-12-30", "2026-12-31"] {
         let file = generated(&format!("{at}T00:00:00Z"));
         let error = refused(site.judge_with(&file, None));
@@ -487,10 +477,10 @@ fn an_unsigned_index_never_replaces_a_signed_one() {
     // the other way round is no loss
     let mut site = Site::new();
     let file = generated("2026-12-30T00:00:00Z");
-    let keys = std::mem::take(&mut site.entry.keys);
-    site.entry.allow_unsigned = true;
+    let keys = site.entry.anchor.keys().to_vec();
+    site.entry.anchor = Anchor::Unsigned;
     site.memory = Some(site.judge_with(&file, None).unwrap().memory);
-    site.entry = Entry::new(url(URL), keys.clone(), false);
+    site.entry = Entry::new(url(URL), Anchor::any_of(keys.clone()));
     let verdict = site.accept(&file);
     assert_eq!(verdict.standing, Standing::Same);
     assert_eq!(
@@ -504,8 +494,7 @@ fn an_unsigned_index_that_is_not_valid_is_not_called_signed() {
     let mut site = Site::new();
     let signed = refused(site.judge(b"x: [")).to_string();
     assert!(signed.contains("signed but not valid"), "{signed}");
-    site.entry.keys.clear();
-    site.entry.allow_unsigned = true;
+    site.entry.anchor = Anchor::Unsigned;
     let unsigned = refused(site.judge_with(b"x: [", None)).to_string();
     assert!(unsigned.contains("index is not valid"), "{unsigned}");
 }
@@ -535,9 +524,9 @@ fn an_old_index_under_another_url_does_not_come_in_as_a_new_repository() {
     assert_eq!(known.newest(), verdict.memory.generated);
 
     let other = "https://elsewhere.example.com/index.yaml";
-    let trusted = site.entry.keys[0].clone();
+    let trusted = site.entry.anchor.keys()[0].clone();
     site.memory = None;
-    site.entry = Entry::new(url(other), vec![trusted.clone()], false);
+    site.entry = Entry::new(url(other), Anchor::any_of(vec![trusted.clone()]));
     let old = site.judge(&generated("2026-12-01T00:00:00Z")).unwrap();
     let error = known.admit(&site.entry, &old).unwrap_err();
     assert!(matches!(error, TrustError::KnownKey { .. }), "{error}");
@@ -557,7 +546,7 @@ fn an_old_index_under_another_url_does_not_come_in_as_a_new_repository() {
     // as does one by another key
     let (private, public) = key();
     site.private = private;
-    site.entry = Entry::new(url(other), vec![public], false);
+    site.entry = Entry::new(url(other), Anchor::any_of(vec![public]));
     let verdict = site.judge(&generated("2026-12-01T00:00:00Z")).unwrap();
     known.admit(&site.entry, &verdict).unwrap();
 }
@@ -571,7 +560,8 @@ fn a_key_that_was_replaced_does_not_bring_old_indexes_in_under_another_url() {
     let (private, public) = key();
     let old_private = std::mem::replace(&mut site.private, private);
     let new_entry = Entry::new(url(URL), Anchor::any_of(vec![public]));
-    let old_public = std::mem::replace(&mut site.entry, new_entry).keys.remove(0);
+    let old_entry = std::mem::replace(&mut site.entry, new_entry);
+    let old_public = old_entry.anchor.keys()[0].clone();
     let verdict = site.accept(&generated("2026-12-30T00:00:00Z"));
     known.note(&site.entry, &verdict);
 
@@ -579,8 +569,7 @@ fn a_key_that_was_replaced_does_not_bring_old_indexes_in_under_another_url() {
     site.memory = None;
     site.entry = Entry::new(
         url("https://elsewhere.example.com/index.yaml"),
-        vec![old_public],
-        false,
+        Anchor::any_of(vec![old_public]),
     );
     let old = site.judge(&generated("2026-12-01T00:00:00Z")).unwrap();
     let error = known.admit(&site.entry, &old).unwrap_err();
@@ -598,8 +587,7 @@ fn a_repository_that_would_lie_where_another_lies_is_refused() {
     site.memory = None;
     site.entry = Entry::new(
         url("http://packages.example.com/index.yaml"),
-        vec![public],
-        false,
+        Anchor::any_of(vec![public]),
     );
     let verdict = site.judge(&generated("2026-12-30T00:00:00Z")).unwrap();
     let error = known.admit(&site.entry, &verdict).unwrap_err();

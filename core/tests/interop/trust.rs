@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use kubepkg_core::Digest;
 use kubepkg_core::keys::PublicKey;
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::{Entry, Offer, TrustError, judge};
+use kubepkg_core::trust::{Anchor, Entry, Offer, TrustError, judge};
 use serde_json::Value;
 
 use crate::vectors::{lines, text, texts};
@@ -94,8 +94,10 @@ fn accepted(case: &Value) -> Result<Value, TrustError> {
         "https://packages.example.org/index.yaml"
             .parse()
             .expect("a URL"),
-        keys.collect(),
-        client["allowUnsigned"] == true,
+        match client["allowUnsigned"] == true {
+            true => Anchor::Unsigned,
+            false => Anchor::any_of(keys.collect()),
+        },
     );
     let offer = Offer {
         index: text(&case["files"], "index.yaml").as_bytes(),

@@ -2,7 +2,7 @@
 
 use kubepkg_core::error::Classify as _;
 use kubepkg_core::store::{Batch, Cause, Change, Store as _};
-use kubepkg_core::trust::{Entry, TrustError};
+use kubepkg_core::trust::{Anchor, Entry, TrustError};
 use kubepkg_core::{Digest, Kind};
 use kubepkg_importer::ImportError;
 
@@ -113,7 +113,7 @@ async fn remembering(site: &Site, publisher: &Publisher, memory: serde_json::Val
         at: now(),
         cause: Cause::Push,
         changes: vec![Change::Trust {
-            entry: Entry::new(url, Vec::new(), true).id,
+            entry: Entry::new(url, Anchor::Unsigned).id,
             new: Some(memory),
         }],
     };
@@ -144,7 +144,7 @@ async fn a_memory_of_another_repository_is_not_used() {
     let web = app("web", "1.0.0", "registry.example.com/web:1");
     let bundle = other.bundle(hours_ago(2), &[&web], &[&web]);
     site.import(&other, &bundle).await.unwrap();
-    let id = Entry::new(other.url.parse().unwrap(), Vec::new(), true).id;
+    let id = Entry::new(other.url.parse().unwrap(), Anchor::Unsigned).id;
     let memory = site.names().await.trust.remove(&id).unwrap();
     let publisher = Publisher::new(URL);
     remembering(&site, &publisher, memory).await;
