@@ -4,6 +4,9 @@
 
 mod environment;
 mod flags;
+mod key_files;
+mod sources;
+mod trust;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,10 +15,10 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub use environment::Environment;
-pub use flags::{
-    ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk, Trust, bad_key, has_unused_parts,
-    read_key_file, repository_url,
-};
+pub use flags::{ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk};
+pub use key_files::{bad_key, read_key_file, read_public_key};
+pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
+pub use trust::{AsOf, KeyFor, Trust, read_trust_file};
 
 use crate::commands;
 use crate::printer::Printer;
@@ -61,6 +64,9 @@ pub enum Verb {
     /// Repositories of packages: keys and signed indexes
     #[command(subcommand)]
     Repo(RepoVerb),
+    /// Who is trusted: roots of trust, signatures, what was accepted
+    #[command(subcommand)]
+    Trust(TrustVerb),
     /// Show the version and the formats this kubepkg reads and writes
     Version(commands::version::Arguments),
 }
@@ -101,6 +107,33 @@ pub enum RepoVerb {
     Keygen(commands::repo_keygen::Arguments),
     /// Make a signed index of the package files in a folder
     Index(commands::repo_index::Arguments),
+    /// Make a repository known to this command
+    Add(commands::repo_config::Add),
+    /// Show the repositories this command knows
+    List(commands::repo_config::List),
+    /// Forget a repository
+    Remove(commands::repo_config::Remove),
+}
+
+/// Verbs on trust.
+#[derive(Debug, Subcommand)]
+pub enum TrustVerb {
+    /// Make versions of a root of trust
+    #[command(subcommand)]
+    Root(TrustRootVerb),
+    /// Sign a root, an index, or versions of packages
+    Sign(commands::trust_sign::Arguments),
+    /// Show a root of trust or a trust file
+    Show(commands::trust_show::Arguments),
+}
+
+/// Verbs on roots of trust.
+#[derive(Debug, Subcommand)]
+pub enum TrustRootVerb {
+    /// Make the first version of a root of trust
+    New(commands::trust_root::New),
+    /// Make the next version of a root of trust
+    Next(commands::trust_root::Next),
 }
 
 impl Verb {
@@ -111,10 +144,13 @@ impl Verb {
             Verb::Bundle(BundleVerb::Inspect(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Verify(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Import(arguments)) => &arguments.reporting,
+            Verb::Repo(RepoVerb::List(arguments)) => &arguments.reporting,
+            Verb::Trust(TrustVerb::Show(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Create(_))
             | Verb::Mirror(_)
             | Verb::NodeConfig(_)
-            | Verb::Repo(_) => return false,
+            | Verb::Repo(_)
+            | Verb::Trust(_) => return false,
         };
         reporting.output == Format::Json
     }
@@ -254,7 +290,7 @@ mod tests {
         let line = "kubepkg bundle create web -o x.tar";
         let variables = [("KUBEPKG_REPO", "https://a.example/i,https://b.example/i")];
         let repos = |line: &str| match read(line, &variables).unwrap().verb {
-            Verb::Bundle(BundleVerb::Create(arguments)) => arguments.repo,
+            Verb::Bundle(BundleVerb::Create(arguments)) => arguments.sources.repo,
             other => panic!("{other:?}"),
         };
         assert_eq!(repos(line), ["https://a.example/i", "https://b.example/i"]);

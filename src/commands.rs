@@ -6,12 +6,18 @@ pub mod bundle_inspect;
 pub mod bundle_verify;
 pub mod mirror_serve;
 pub mod node_config;
+pub mod repo_config;
 pub mod repo_index;
 pub mod repo_keygen;
 mod store_folder;
+pub mod trust_root;
+pub mod trust_show;
+pub mod trust_sign;
 pub mod version;
 
-use crate::cli::{BundleVerb, MirrorVerb, NodeConfigVerb, RepoVerb, Verb};
+use crate::cli::{
+    BundleVerb, MirrorVerb, NodeConfigVerb, RepoVerb, TrustRootVerb, TrustVerb, Verb,
+};
 use crate::printer::Printer;
 
 /// Does what was asked.
@@ -30,6 +36,17 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         }
         Verb::Repo(RepoVerb::Keygen(arguments)) => repo_keygen::run(arguments, printer),
         Verb::Repo(RepoVerb::Index(arguments)) => repo_index::run(arguments, printer),
+        Verb::Repo(RepoVerb::Add(arguments)) => repo_config::run_add(arguments, printer),
+        Verb::Repo(RepoVerb::List(arguments)) => repo_config::run_list(arguments, printer),
+        Verb::Repo(RepoVerb::Remove(arguments)) => repo_config::run_remove(arguments, printer),
+        Verb::Trust(TrustVerb::Root(TrustRootVerb::New(arguments))) => {
+            trust_root::run_new(arguments, printer)
+        }
+        Verb::Trust(TrustVerb::Root(TrustRootVerb::Next(arguments))) => {
+            trust_root::run_next(arguments, printer)
+        }
+        Verb::Trust(TrustVerb::Sign(arguments)) => trust_sign::run(arguments, printer),
+        Verb::Trust(TrustVerb::Show(arguments)) => trust_show::run(arguments, printer),
         Verb::Version(arguments) => version::run(arguments, printer),
     }
 }

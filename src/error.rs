@@ -36,6 +36,16 @@ impl CommandError {
         CommandError::new(Kind::Failed, message)
     }
 
+    /// Verification says no.
+    pub fn refused(message: impl Into<String>) -> CommandError {
+        CommandError::new(Kind::Refused, message)
+    }
+
+    /// There is no such thing.
+    pub fn not_found(message: impl Into<String>) -> CommandError {
+        CommandError::new(Kind::NotFound, message)
+    }
+
     /// The system refused something. A file that is not there is "not found".
     pub fn io(message: impl Into<String>, source: std::io::Error) -> CommandError {
         let kind = match source.kind() {
@@ -50,6 +60,15 @@ impl CommandError {
     pub fn at(mut self, place: impl fmt::Display) -> CommandError {
         self.place = Some(place.to_string());
         self
+    }
+
+    /// Where it happened, unless that was said already.
+    #[must_use]
+    pub fn somewhere_in(self, place: impl fmt::Display) -> CommandError {
+        match self.place {
+            Some(_) => self,
+            None => self.at(place),
+        }
     }
 
     /// What the user can do.

@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod config;
 mod error;
 mod interrupt;
 mod output;
@@ -11,6 +12,7 @@ mod places;
 mod printer;
 mod progress;
 mod report;
+mod root_files;
 mod signing;
 mod summary;
 mod units;

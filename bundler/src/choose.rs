@@ -7,7 +7,7 @@ use kubepkg_core::bundle::head::HeadPackage;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::Pins;
-use kubepkg_core::resolve::{Request, Variants, resolve};
+use kubepkg_core::resolve::{Pack, Request, Variants, pack};
 use kubepkg_core::select::{Catalog, Source};
 
 use crate::CreateError;
@@ -45,7 +45,12 @@ pub fn choose(
         index: loaded.index.clone(),
     };
     let catalog = Catalog::new(repositories.iter().map(source).collect());
-    let resolution = resolve(&catalog, requests, variants, with_optional).map_err(Box::new)?;
+    let wanted = Pack {
+        variants,
+        with_optional,
+        ..Pack::new(requests)
+    };
+    let resolution = pack(&catalog, &wanted).map_err(Box::new)?;
     let specs = resolution
         .packages
         .iter()
@@ -65,7 +70,7 @@ pub fn choose(
                 build: chosen.listed.build,
                 digest: chosen.listed.digest,
                 repository: loaded.url.clone(),
-                variants: variant_names(spec, variants),
+                variants: chosen.variants.clone(),
                 no_images: false,
             },
             why: chosen.why.iter().map(ToString::to_string).collect(),
@@ -113,20 +118,6 @@ fn known_variants<'s>(
             known: known.into_iter().map(str::to_owned).collect(),
         }),
     }
-}
-
-fn variant_names(spec: &PackageSourceSpec, variants: &Variants) -> Vec<String> {
-    let wanted = |name: &str| match variants {
-        Variants::All => true,
-        Variants::Named(names) => names.iter().any(|wanted| wanted == name),
-    };
-    let names: BTreeSet<&str> = spec
-        .variants
-        .iter()
-        .map(|v| v.name.as_str())
-        .filter(|n| wanted(n))
-        .collect();
-    names.into_iter().map(str::to_owned).collect()
 }
 
 /// What the chosen packages pin. Marks those that have no images; `no_images` must name

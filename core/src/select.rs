@@ -9,12 +9,19 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::api::PackageSource;
 use crate::error::{Classify, Kind};
 use crate::index::{Index, IndexVersion};
 use crate::version::{Constraint, Version};
 
 /// How many versions or names an error lists.
 const SHOWN: usize = 5;
+
+/// What the source of packages is called that were written by hand, in place of a URL.
+pub const HAND_WRITTEN: &str = "(local PackageSource)";
+
+/// The version of a package that has none; it meets no constraint.
+pub const UNVERSIONED: &str = "0.0.0-unversioned";
 
 /// A repository to choose from: its verified index and its rank.
 #[derive(Clone, Debug)]
@@ -28,19 +35,6 @@ pub struct Source {
     pub index: Arc<Index>,
 }
 
-impl Source {
-    /// Whether the repository carries `package`, be it only in versions that this program
-    /// is too old for: those too keep another repository from supplying the name.
-    fn carries(&self, package: &str) -> bool {
-        self.index.packages.contains_key(package)
-            || self
-                .index
-                .left_out
-                .iter()
-                .any(|left| left.package == package)
-    }
-}
-
 /// Decides whether a version of the named package may be taken.
 pub type Policy = dyn Fn(&str, &IndexVersion) -> bool + Send + Sync;
 
@@ -48,6 +42,9 @@ pub type Policy = dyn Fn(&str, &IndexVersion) -> bool + Send + Sync;
 pub struct Catalog {
     /// The one asked first comes first.
     sources: Vec<Source>,
+    /// Per source the packages that are there only in versions that are not offered: those
+    /// too keep another repository from supplying the name.
+    hidden: Vec<BTreeSet<String>>,
     policy: Option<Box<Policy>>,
 }
 
@@ -62,14 +59,61 @@ pub struct Selection<'c> {
     pub version: Version,
 }
 
+impl Selection<'_> {
+    /// Whether the publisher withdrew it and has not taken that back.
+    pub fn is_withdrawn(&self) -> bool {
+        let withdrawn = self.listed.withdrawn.as_ref();
+        withdrawn.is_some_and(|statement| statement.holds())
+    }
+
+    /// Whether it comes from a repository, not from what was written by hand.
+    pub fn is_published(&self) -> bool {
+        self.source.name != HAND_WRITTEN
+    }
+}
+
 impl Catalog {
     /// A catalog of `sources`, in any order.
     pub fn new(mut sources: Vec<Source>) -> Catalog {
         sources.sort_by(|a, b| (Reverse(a.priority), &a.name).cmp(&(Reverse(b.priority), &b.name)));
+        Catalog::ordered(sources, None)
+    }
+
+    fn ordered(sources: Vec<Source>, policy: Option<Box<Policy>>) -> Catalog {
+        let hidden = |source: &Source| {
+            let left_out = source.index.left_out.iter();
+            left_out.map(|left| left.package.clone()).collect()
+        };
         Catalog {
+            hidden: sources.iter().map(hidden).collect(),
             sources,
-            policy: None,
+            policy,
         }
+    }
+
+    /// The same catalog, but packages of which `written` has one come from there: what was
+    /// written by hand always wins over repositories. One without a version becomes
+    /// [`UNVERSIONED`].
+    #[must_use]
+    pub fn with_hand_written(mut self, written: Vec<PackageSource>) -> Catalog {
+        if written.is_empty() {
+            return self;
+        }
+        let mut index = Index::default();
+        for mut source in written {
+            if source.spec.version.is_empty() {
+                source.spec.version = UNVERSIONED.to_owned();
+            }
+            let package = index.packages.entry(source.metadata.name).or_default();
+            package.versions.push(IndexVersion::of(source.spec));
+        }
+        let source = Source {
+            name: HAND_WRITTEN.to_owned(),
+            priority: i32::MAX,
+            index: Arc::new(index),
+        };
+        self.sources.insert(0, source);
+        Catalog::ordered(self.sources, self.policy)
     }
 
     /// The same catalog, but only versions that `policy` admits are taken. It does not
@@ -86,7 +130,7 @@ impl Catalog {
     #[must_use]
     pub fn only(mut self, name: &str) -> Catalog {
         self.sources.retain(|source| source.name == name);
-        self
+        Catalog::ordered(self.sources, self.policy)
     }
 
     /// The repositories, the one asked first at the front.
@@ -96,12 +140,52 @@ impl Catalog {
 
     /// The repository that supplies `package`.
     pub fn supplier(&self, package: &str) -> Option<&Source> {
-        self.sources.iter().find(|source| source.carries(package))
+        let carries = |at: &usize| {
+            self.sources[*at].index.packages.contains_key(package)
+                || self.hidden[*at].contains(package)
+        };
+        let at = (0..self.sources.len()).find(carries)?;
+        self.sources.get(at)
+    }
+
+    /// The names of all packages that some repository carries.
+    pub fn packages(&self) -> BTreeSet<&str> {
+        let names = self.sources.iter().flat_map(|s| s.index.packages.keys());
+        names.map(String::as_str).collect()
+    }
+
+    /// Every version that its supplier lists of every package, taken or not.
+    pub(crate) fn supplied(&self) -> impl Iterator<Item = (&str, &IndexVersion)> {
+        self.sources
+            .iter()
+            .enumerate()
+            .flat_map(move |(at, source)| {
+                let packages = source.index.packages.iter();
+                let supplied = packages.filter(move |(name, _)| {
+                    let higher = self.sources.iter().zip(&self.hidden).take(at);
+                    !higher.into_iter().any(|(other, hidden)| {
+                        other.index.packages.contains_key(*name) || hidden.contains(*name)
+                    })
+                });
+                supplied.flat_map(|(name, package)| {
+                    let versions = package.versions.iter();
+                    versions.map(move |listed| (name.as_str(), listed))
+                })
+            })
     }
 
     /// All versions of `package` that may be taken, newest version first, of one version the
-    /// highest build first.
+    /// highest build first. Withdrawn ones are not among them.
     pub fn releases(&self, package: &str) -> Vec<Selection<'_>> {
+        self.releases_and(package, |_| false)
+    }
+
+    /// The same with those withdrawn versions that `also` names.
+    pub fn releases_and(
+        &self,
+        package: &str,
+        also: impl Fn(&Version) -> bool,
+    ) -> Vec<Selection<'_>> {
         let Some(source) = self.supplier(package) else {
             return Vec::new();
         };
@@ -111,17 +195,44 @@ impl Catalog {
         };
         let mut releases: Vec<_> = listed(source, package)
             .filter(|release| admits(release.listed))
+            .filter(|release| !release.is_withdrawn() || also(&release.version))
             .collect();
         releases.sort_by(|a, b| {
             // the text decides between versions that differ behind the `+` only
-            let key = |s: &Selection<'_>| (s.listed.build, s.listed.version.clone());
-            b.version.cmp(&a.version).then_with(|| key(b).cmp(&key(a)))
+            let order = b.version.cmp(&a.version);
+            let order = order.then_with(|| b.listed.build.cmp(&a.listed.build));
+            order.then_with(|| b.listed.version.cmp(&a.listed.version))
         });
         releases
     }
 
+    /// A repository that has a version of `package` that `fits`, but does not supply it.
+    pub(crate) fn shadowed(
+        &self,
+        package: &str,
+        fits: impl Fn(&Version) -> bool,
+    ) -> Option<(&Source, Selection<'_>)> {
+        let supplier = self.supplier(package)?;
+        let others = self.sources.iter().filter(|s| s.name != supplier.name);
+        others.into_iter().find_map(|other| {
+            let mut fitting = listed(other, package).filter(|r| fits(&r.version));
+            fitting.next().map(|release| (other, release))
+        })
+    }
+
+    /// A withdrawn version of `package` that `fits`.
+    pub(crate) fn withdrawn(
+        &self,
+        package: &str,
+        fits: impl Fn(&Version) -> bool,
+    ) -> Option<Selection<'_>> {
+        let supplier = self.supplier(package)?;
+        listed(supplier, package).find(|r| r.is_withdrawn() && fits(&r.version))
+    }
+
     /// The newest version of `package`, and of that the highest build, that meets
-    /// `constraint`. Without a constraint a pre-release is as good as any other version.
+    /// `constraint`. Without a constraint a pre-release is as good as any other version. A
+    /// withdrawn version is taken only where the constraint names it exactly.
     pub fn select(
         &self,
         package: &str,
@@ -130,23 +241,24 @@ impl Catalog {
         let Some(source) = self.supplier(package) else {
             return Err(self.unknown(package));
         };
-        let releases = self.releases(package);
+        let exact = constraint.and_then(Constraint::exact);
+        let releases = self.releases_and(package, |version| exact == Some(version));
         let shown = shown_versions(&releases);
         let prereleases = releases.iter().any(|r| r.version.is_prerelease());
         let fits = |version: &Version| constraint.is_none_or(|c| c.matches(version));
         if let Some(release) = releases.into_iter().find(|r| fits(&r.version)) {
             return Ok(release);
         }
-        let elsewhere = self.sources.iter().find(|other| {
-            other.name != source.name && listed(other, package).any(|r| fits(&r.version))
-        });
         Err(SelectError::NoMatch {
             package: package.to_owned(),
             constraint: constraint.map(ToString::to_string),
             supplier: source.name.clone(),
             has: shown,
             prereleases,
-            shadowed: elsewhere.map(|other| other.name.clone()),
+            shadowed: self.shadowed(package, fits).map(|(s, _)| s.name.clone()),
+            withdrawn: self
+                .withdrawn(package, fits)
+                .map(|r| r.listed.version.clone()),
         })
     }
 
@@ -226,6 +338,8 @@ pub enum SelectError {
         prereleases: bool,
         /// A repository that has a fitting version but does not supply the package.
         shadowed: Option<String>,
+        /// A version that would fit but was withdrawn.
+        withdrawn: Option<String>,
     },
 }
 
@@ -264,6 +378,13 @@ impl Classify for SelectError {
             } => Some(format!(
                 "{other} has such a version, but {supplier} comes first and then alone supplies the \
                  package; name {other} before it, or leave it out"
+            )),
+            SelectError::NoMatch {
+                package,
+                withdrawn: Some(version),
+                ..
+            } => Some(format!(
+                "{version} was withdrawn and is taken only when asked for: {package}@{version}"
             )),
             SelectError::NoMatch {
                 prereleases: true, ..

@@ -20,8 +20,8 @@ pub(crate) struct HelmVersion {
 }
 
 impl HelmVersion {
-    fn read(node: &Node) -> Option<HelmVersion> {
-        let text = |node: &Node| {
+    fn read(node: &Node<'_>) -> Option<HelmVersion> {
+        let text = |node: &Node<'_>| {
             node.text()
                 .filter(|text| !text.is_empty())
                 .map(String::from)
@@ -53,7 +53,7 @@ impl HelmIndex {
         let charts = entries.iter().filter_map(|(name, node)| match &node.value {
             Value::List(versions) => {
                 let versions = versions.iter().filter_map(HelmVersion::read).collect();
-                Some((name.clone(), versions))
+                Some((name.to_string(), versions))
             }
             _ => None,
         });

@@ -38,6 +38,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_JOBS", "jobs", "4"),
     variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
     variable("KUBEPKG_LOG_FORMAT", "log-format", "json"),
+    variable("KUBEPKG_MAX_AGE", "max-age", "30d"),
     variable("KUBEPKG_MIRROR", "mirror", "https://mirror.example.com"),
     variable("KUBEPKG_NODE_CA", "node-ca", "/etc/ca.pem"),
     variable("KUBEPKG_NO_PROGRESS", "no-progress", "true"),
@@ -55,9 +56,12 @@ pub const VARIABLES: &[Variable] = &[
         "repo",
         "https://packages.example.com/index.yaml",
     ),
+    variable("KUBEPKG_ROOT_KEY", "root-key", "root.pub"),
+    variable("KUBEPKG_ROOT_THRESHOLD", "root-threshold", "2"),
     variable("KUBEPKG_SIGN_KEY", "sign-key", "release.key"),
     variable("KUBEPKG_SIGN_KEY_ENV", "sign-key-env", "RELEASE_KEY"),
     variable("KUBEPKG_STORE", "store", "/srv/mirror"),
+    variable("KUBEPKG_TRUST", "trust", "trust.yaml"),
     variable(
         "KUBEPKG_URL",
         "url",
@@ -71,18 +75,30 @@ pub const VARIABLES: &[Variable] = &[
 /// Variables that stand in for no flag, and are read where they are used.
 pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
 
-/// Flags without a variable: they weaken a check or overwrite, and that must be seen in the
-/// command that does it.
+/// Flags without a variable: they weaken a check, overwrite, or say what a root or repository is
+/// from then on, and that must be seen in the command that does it.
 pub const WITHOUT: &[&str] = &[
     "allow-referrer-holes",
     "allow-tag-back",
     "allow-unpinned-images",
     "allow-unsigned",
+    "approvals-key",
+    "approvals-threshold",
+    "delegate",
+    "delegate-key",
+    "delegate-threshold",
     "force",
+    "index-key",
+    "index-threshold",
     "insecure-http",
+    "key",
+    "key-env",
+    "no-approvals",
     "no-images",
     "output",
+    "priority",
     "tag",
+    "undelegate",
 ];
 
 /// What every variable begins with.
@@ -159,7 +175,12 @@ impl Environment {
     pub fn apply(&self, command: Command) -> Command {
         command
             .mut_args(|arg| self.apply_to(arg))
-            .mut_subcommands(|subcommand| self.apply(subcommand))
+            .mut_subcommands(|subcommand| match subcommand.get_name() {
+                // what a new root says holds from then on: it is seen in the command, and the
+                // keys a user trusts do not become the keys of a root by accident
+                "root" => subcommand,
+                _ => self.apply(subcommand),
+            })
     }
 
     fn apply_to(&self, arg: Arg) -> Arg {

@@ -6,13 +6,12 @@ use std::time::Instant;
 
 use kubepkg_bundler::{Created, Options, create};
 use kubepkg_core::digest::Digest;
-use kubepkg_core::location::redacted;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::resolve::{Request, Variants};
 use kubepkg_core::time::Time;
 
-use crate::cli::{Force, Jobs, Reach, Trust, has_unused_parts, repository_url};
+use crate::cli::{Chosen, Force, Jobs, Reach, Sources};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
@@ -33,9 +32,6 @@ pub struct Arguments {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Index of a repository, URL or file (repeatable: earlier ones come first)
-    #[arg(long, value_name = "URL|FILE")]
-    pub repo: Vec<String>,
     /// Carry the requirements of this variant only (repeatable)
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
@@ -57,9 +53,9 @@ pub struct Arguments {
     /// Fetch OCI content through this registry, which holds it under MIRROR/HOST/PATH
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
-    /// Whom to trust.
+    /// Where packages come from.
     #[command(flatten)]
-    pub trust: Trust,
+    pub sources: Sources,
     /// How to reach others.
     #[command(flatten)]
     pub reach: Reach,
@@ -107,13 +103,7 @@ impl FromStr for TagChoice {
 
 /// Creates the bundle.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    for repo in arguments.repo.iter().filter(|repo| has_unused_parts(repo)) {
-        printer.warn(&format!(
-            "user, password, query and fragment of --repo {} are not used",
-            redacted(repo)
-        ));
-    }
-    let options = options(&arguments)?;
+    let options = options(&arguments, printer)?;
     let client = arguments
         .reach
         .client(arguments.mirror.as_deref(), &arguments.jobs)?;
@@ -137,14 +127,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     ))
 }
 
-fn options(arguments: &Arguments) -> anyhow::Result<Options> {
-    if arguments.repo.is_empty() {
-        return Err(
-            CommandError::usage("no repository given to take packages from")
-                .hint("add --repo https://…/index.yaml (or the path of an index file)")
-                .into(),
-        );
-    }
+fn options(arguments: &Arguments, printer: &Printer) -> anyhow::Result<Options> {
     if arguments.output.as_os_str() == "-" {
         return Err(CommandError::usage(
             "a bundle is filled in many places at once, so it needs a file",
@@ -157,17 +140,15 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         .iter()
         .map(|text| request(text))
         .collect::<anyhow::Result<_>>()?;
-    arguments.trust.required()?;
-    let repositories = arguments
-        .repo
-        .iter()
-        .map(|text| repository_url(text))
-        .collect::<Result<_, _>>()?;
+    let Chosen {
+        repositories,
+        given,
+    } = arguments.sources.chosen(printer)?;
     Ok(Options {
         output: arguments.output.clone(),
         force: arguments.force.force,
         repositories,
-        given: arguments.trust.given()?,
+        given,
         requests,
         variants: match arguments.variant.as_slice() {
             [] => Variants::All,

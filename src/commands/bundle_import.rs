@@ -55,6 +55,7 @@ pub struct Arguments {
 
 /// Imports the bundle.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
+    arguments.trust.required()?;
     let trusted = Trusted {
         given: arguments.trust.given()?,
         allow_unpinned_images: arguments.allow_unpinned_images,

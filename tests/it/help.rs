@@ -73,13 +73,15 @@ fn every_verb_says_what_it_is_for_and_shows_a_call() {
             .nth(1)
             .unwrap_or_else(|| panic!("{words:?}: no example"));
         let calls = calls(example);
-        assert_eq!(calls.len(), 1, "{words:?}");
+        assert!(!calls.is_empty(), "{words:?}");
         assert_eq!(
             calls[0][..words.len()],
             words,
             "the example is of another verb"
         );
-        understood(&scratch, &calls[0]);
+        for call in &calls {
+            understood(&scratch, call);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod architecture;
 mod command;
+mod configuration;
 mod create_faults;
 mod create_input;
 mod create_selection;
@@ -16,8 +17,10 @@ mod keygen;
 mod main_job;
 mod publisher;
 mod refused;
+mod roots;
 mod samples;
 mod served;
 mod serving;
+mod signing;
 mod usage;
 mod version;

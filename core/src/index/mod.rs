@@ -2,14 +2,17 @@
 //! ([`build`]), its signature ([`signature`]).
 
 pub mod build;
+mod error;
+mod part;
 mod read;
 pub mod signature;
 mod spec;
+mod stream;
 mod version;
 
 use std::collections::BTreeMap;
 
-pub use read::{IndexError, Why};
+pub use error::{IndexError, Why};
 pub(crate) use version::version_and_build;
 pub use version::{Approval, IndexVersion, LeftOut, LeftOutWhy, VersionSignature, Withdrawn};
 

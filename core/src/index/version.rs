@@ -47,6 +47,17 @@ impl IndexVersion {
     pub fn spec(&self) -> &PackageSourceSpec {
         self.spec.get()
     }
+
+    /// Whether the spec can have `word` in one of its texts. Says yes where only decoding
+    /// the spec would tell, and costs a fraction of that.
+    pub fn may_mention(&self, word: &str) -> bool {
+        self.spec.may_mention(word)
+    }
+
+    /// The capabilities it says to offer, at less cost than the whole spec.
+    pub fn provides(&self) -> impl Iterator<Item = &str> {
+        self.spec().provides.iter().map(String::as_str)
+    }
 }
 
 /// The digest stands for the spec.

@@ -71,6 +71,19 @@ impl Constraint {
         self.any_of.iter().any(|group| group.matches(version))
     }
 
+    /// The version, where this constraint names exactly one: `1.2.3` or `=1.2.3`.
+    pub fn exact(&self) -> Option<&Version> {
+        match self.any_of.as_slice() {
+            [group] => match group.terms.as_slice() {
+                [term] if term.op == Op::Equal && term.precision == Precision::Patch => {
+                    Some(&term.bound)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// The text as it was written, without white space around it.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -265,6 +278,22 @@ mod tests {
             assert!(Constraint::parse(bad).is_err(), "{bad}");
         }
         assert!(meets("3 || 1 - 2", "1.5.0"));
+    }
+
+    #[test]
+    fn only_a_whole_version_is_exact() {
+        let exact = |text: &str| Constraint::parse(text).unwrap().exact().is_some();
+        assert!(exact("1.2.3") && exact("=v1.2.3-rc.1"));
+        for range in [
+            "1.2",
+            "~1.2.3",
+            ">=1.2.3",
+            "1.2.3 || 1.2.4",
+            "1.2.3, <2",
+            "1.2.x",
+        ] {
+            assert!(!exact(range), "{range}");
+        }
     }
 
     #[test]

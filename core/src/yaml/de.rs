@@ -1,5 +1,6 @@
 //! From a value tree to types, under one of two policies.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use serde::de::{
@@ -39,12 +40,12 @@ fn note(list: &RefCell<Vec<String>>, name: &str) {
 /// Deserialises one node.
 #[derive(Clone, Copy)]
 pub(super) struct De<'a> {
-    pub(super) node: &'a Node,
+    pub(super) node: &'a Node<'a>,
     pub(super) policy: &'a Policy<'a>,
 }
 
 impl<'a> De<'a> {
-    fn of(self, node: &'a Node) -> De<'a> {
+    fn of(self, node: &'a Node<'a>) -> De<'a> {
         De { node, ..self }
     }
 
@@ -89,7 +90,7 @@ impl<'a> De<'a> {
     }
 
     /// The text of this node where text is wanted.
-    fn text(self) -> Result<std::borrow::Cow<'a, str>, Fault> {
+    fn text(self) -> Result<Cow<'a, str>, Fault> {
         let Some(text) = self.node.text() else {
             return Err(self.wrong("text"));
         };
@@ -116,8 +117,8 @@ impl<'a> De<'a> {
 
     fn visit_text<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.text()? {
-            std::borrow::Cow::Borrowed(text) => visitor.visit_str(text),
-            std::borrow::Cow::Owned(text) => visitor.visit_string(text),
+            Cow::Borrowed(text) => visitor.visit_str(text),
+            Cow::Owned(text) => visitor.visit_string(text),
         }
         .map_err(|fault| self.placed(fault))
     }
@@ -144,7 +145,7 @@ impl<'a> De<'a> {
     }
 
     fn list<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let items: &[Node] = match &self.node.value {
+        let items: &[Node<'a>] = match &self.node.value {
             Value::List(items) => items,
             Value::Null => &[],
             _ => return Err(self.wrong("a list")),
@@ -157,7 +158,7 @@ impl<'a> De<'a> {
         visitor.visit_seq(items).map_err(|fault| self.placed(fault))
     }
 
-    fn entries(self, wanted: &str) -> Result<&'a [(String, Node)], Fault> {
+    fn entries(self, wanted: &str) -> Result<&'a [(Cow<'a, str>, Node<'a>)], Fault> {
         match &self.node.value {
             Value::Map(entries) => Ok(entries),
             Value::Null => Ok(&[]),
@@ -167,7 +168,7 @@ impl<'a> De<'a> {
 
     fn map<'de, V: Visitor<'de>>(
         self,
-        entries: Vec<(&'a str, &'a Node)>,
+        entries: Vec<(&'a str, &'a Node<'a>)>,
         visitor: V,
     ) -> Result<V::Value, Fault> {
         let members = Members {
@@ -181,9 +182,12 @@ impl<'a> De<'a> {
     }
 
     /// The entries of this map under the names of `fields`.
-    fn fields(self, fields: &'static [&'static str]) -> Result<Vec<(&'a str, &'a Node)>, Fault> {
+    fn fields(
+        self,
+        fields: &'static [&'static str],
+    ) -> Result<Vec<(&'a str, &'a Node<'a>)>, Fault> {
         let entries = self.entries("a map")?;
-        let mut known: Vec<(&'a str, &'a Node)> = Vec::with_capacity(entries.len().min(16));
+        let mut known: Vec<(&'a str, &'a Node<'a>)> = Vec::with_capacity(entries.len().min(16));
         for (key, node) in entries {
             let exact = fields.iter().find(|field| **field == key);
             match self.policy {
@@ -342,7 +346,7 @@ impl<'de> Deserializer<'de> for De<'_> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let entries = self.entries("a map")?;
-        let entries = entries.iter().map(|(key, node)| (key.as_str(), node));
+        let entries = entries.iter().map(|(key, node)| (&**key, node));
         self.map(entries.collect(), visitor)
     }
 
@@ -364,7 +368,7 @@ impl<'de> Deserializer<'de> for De<'_> {
         let choice = match &self.node.value {
             Value::Map(entries) => match entries.as_slice() {
                 [(name, node)] => Choice {
-                    name: name.as_str().into(),
+                    name: Cow::Borrowed(&**name),
                     content: Some(self.of(node)),
                 },
                 _ => return Err(self.wrong("a map with one member")),
@@ -387,7 +391,7 @@ impl<'de> Deserializer<'de> for De<'_> {
 /// The elements of a list.
 struct Items<'a> {
     de: De<'a>,
-    items: &'a [Node],
+    items: &'a [Node<'a>],
     next: usize,
 }
 
@@ -416,7 +420,7 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 /// The members of a map.
 struct Members<'a> {
     de: De<'a>,
-    entries: Vec<(&'a str, &'a Node)>,
+    entries: Vec<(&'a str, &'a Node<'a>)>,
     next: usize,
 }
 
@@ -451,7 +455,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
 
 /// One variant of an enum: its name, or a map of its name to its content.
 struct Choice<'a> {
-    name: std::borrow::Cow<'a, str>,
+    name: Cow<'a, str>,
     content: Option<De<'a>>,
 }
 

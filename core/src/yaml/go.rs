@@ -13,7 +13,7 @@ use super::tree::{Flaws, Limits, Reader, Tree, decode};
 #[derive(Clone, Debug)]
 pub struct Document<'a> {
     text: Cow<'a, str>,
-    root: Node,
+    root: Node<'static>,
     flaws: Flaws,
 }
 
@@ -30,7 +30,7 @@ pub struct Decoded<T> {
 
 /// Reads the first document of `bytes`; an empty text is null. Of a key given twice the last
 /// value counts.
-pub fn parse(bytes: &[u8]) -> Result<Node, YamlError> {
+pub fn parse(bytes: &[u8]) -> Result<Node<'static>, YamlError> {
     Document::read(bytes, &Limits::default()).map(|document| document.root)
 }
 
@@ -67,49 +67,67 @@ impl<'a> Document<'a> {
     }
 
     /// The value.
-    pub fn root(&self) -> &Node {
+    pub fn root(&self) -> &Node<'static> {
         &self.root
     }
 
-    /// The line `node` of this document begins on.
-    pub fn line(&self, node: &Node) -> usize {
-        let error = Fault::new(node.at, Problem::Empty).into_error(&self.text);
+    /// The text, for reading types from nodes of this document.
+    pub fn text(&self) -> Text<'_> {
+        Text(&self.text)
+    }
+
+    /// [`Text::decode`] for a part of this document.
+    pub fn decode<T: DeserializeOwned>(&self, node: &Node<'_>) -> Result<Decoded<T>, YamlError> {
+        self.text().decode(node)
+    }
+}
+
+/// The text that nodes were read from.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a>(&'a str);
+
+impl<'a> Text<'a> {
+    pub(crate) fn new(text: &'a str) -> Text<'a> {
+        Text(text)
+    }
+
+    /// The line `node` begins on.
+    pub fn line(self, node: &Node<'_>) -> usize {
+        let error = Fault::new(node.at, Problem::Empty).into_error(self.0);
         error.line.unwrap_or(1)
     }
 
-    /// Reads a type from `node`, a part of this document, as Go's JSON decoder does: names
-    /// without regard to case, numbers and booleans as text where text is wanted, null as the
-    /// zero value, unknown members passed over (and reported).
-    pub fn decode<T: DeserializeOwned>(&self, node: &Node) -> Result<Decoded<T>, YamlError> {
+    /// Reads a type from `node` as Go's JSON decoder does: names without regard to case,
+    /// numbers and booleans as text where text is wanted, null as the zero value, unknown
+    /// members passed over (and reported).
+    pub fn decode<T: DeserializeOwned>(self, node: &Node<'_>) -> Result<Decoded<T>, YamlError> {
         let notes = Notes::default();
         let policy = Policy::Go(&notes);
         let de = De {
             node,
             policy: &policy,
         };
-        let value = T::deserialize(de).map_err(|fault| fault.into_error(&self.text))?;
+        let value = T::deserialize(de).map_err(|fault| fault.into_error(self.0))?;
         Ok(Decoded {
             value,
             unknown: notes.unknown.into_inner(),
             doubled: notes.doubled.into_inner(),
         })
     }
-}
 
-impl Document<'_> {
     /// The error that `node`, the member `name`, is not what is wanted.
-    pub fn wrong(&self, node: &Node, name: &str, wanted: &str) -> YamlError {
+    pub fn wrong(self, node: &Node<'_>, name: &str, wanted: &str) -> YamlError {
         let problem = Problem::Type {
             wanted: wanted.to_owned(),
             found: node.found().to_owned(),
         };
         let fault = Fault::new(node.at, problem);
-        fault.under(name, node.at).into_error(&self.text)
+        fault.under(name, node.at).into_error(self.0)
     }
 
     /// The error that the map `node` gives one member in two spellings.
-    pub fn doubled(&self, node: &Node, name: &str) -> YamlError {
+    pub fn doubled(self, node: &Node<'_>, name: &str) -> YamlError {
         let fault = Fault::new(node.at, Problem::Duplicate(name.to_owned()));
-        fault.into_error(&self.text)
+        fault.into_error(self.0)
     }
 }

@@ -1,18 +1,21 @@
-//! The value tree both readers build.
+//! The value tree all readers build.
+
+use std::borrow::Cow;
 
 use super::scalar::go_float_text;
 
-/// A value and where it stands in the text (byte offset).
+/// A value and where it stands in the text (byte offset). What the text has as it is may be
+/// borrowed from there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct Node<'a> {
     pub(super) at: u32,
     /// The value.
-    pub value: Value,
+    pub value: Value<'a>,
 }
 
 /// A value. Integers, floats, text, booleans and null are kept apart as Go's resolver does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum Value<'a> {
     /// Nothing.
     Null,
     /// A boolean.
@@ -24,17 +27,24 @@ pub enum Value {
     /// Any other number.
     Float(f64),
     /// Text.
-    Text(String),
+    Text(Cow<'a, str>),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<Node<'a>>),
     /// A map, sorted by key, each key once.
-    Map(Vec<(String, Node)>),
+    Map(Vec<(Cow<'a, str>, Node<'a>)>),
 }
 
-impl Node {
+impl<'a> Node<'a> {
+    /// A value that stands at this byte of its text.
+    pub(crate) fn new(at: usize, value: Value<'a>) -> Node<'a> {
+        // No text that is read is so long.
+        let at = u32::try_from(at).unwrap_or(u32::MAX);
+        Node { at, value }
+    }
+
     /// The member of this map whose name is `name` without regard to case, as Go finds
     /// members: of several spellings the last in byte order.
-    pub fn member(&self, name: &str) -> Option<&Node> {
+    pub fn member(&self, name: &str) -> Option<&Node<'a>> {
         let Value::Map(entries) = &self.value else {
             return None;
         };
@@ -44,10 +54,9 @@ impl Node {
 
     /// The text this scalar is where text is wanted (Go's rule: numbers and booleans are
     /// written out, null is empty). `None` for lists and maps.
-    pub fn text(&self) -> Option<std::borrow::Cow<'_, str>> {
-        use std::borrow::Cow;
+    pub fn text(&self) -> Option<Cow<'_, str>> {
         Some(match &self.value {
-            Value::Text(text) => Cow::Borrowed(text.as_str()),
+            Value::Text(text) => Cow::Borrowed(&**text),
             Value::Null => Cow::Borrowed(""),
             Value::Bool(true) => Cow::Borrowed("true"),
             Value::Bool(false) => Cow::Borrowed("false"),
@@ -105,7 +114,7 @@ impl Node {
 
 /// Whether `key` is `name` as Go's JSON decoder compares: simple case folding, under which
 /// `ſ` is an `s` and the Kelvin sign a `k`. `name` is ASCII.
-pub(super) fn fold_eq(key: &str, name: &str) -> bool {
+pub(crate) fn fold_eq(key: &str, name: &str) -> bool {
     let fold = |c: char| match c {
         '\u{17F}' => 's',
         '\u{212A}' => 'k',

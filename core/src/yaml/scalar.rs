@@ -3,11 +3,15 @@
 //!
 //! Source: measured against sigs.k8s.io/yaml 1.6.0 (the vectors in `tests/interop`).
 
+use std::borrow::Cow;
+
 use super::node::Value;
 
 /// What Go makes of a plain scalar.
-pub(crate) fn resolve(text: &str) -> Value {
+pub(crate) fn resolve(text: &str) -> Value<'_> {
+    // The longest word that means something else is "false".
     match text {
+        _ if text.len() > 5 => {}
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
             return Value::Bool(true);
@@ -25,28 +29,30 @@ pub(crate) fn resolve(text: &str) -> Value {
     let number = match text.as_bytes()[0] {
         b'.' => float(text),
         b'0'..=b'9' | b'+' | b'-' => {
-            let plain = text.replace('_', "");
+            let plain = match text.contains('_') {
+                true => Cow::Owned(text.replace('_', "")),
+                false => Cow::Borrowed(text),
+            };
             integer(&plain).or_else(|| float(&plain))
         }
         _ => None,
     };
-    number.unwrap_or_else(|| Value::Text(text.to_owned()))
+    number.unwrap_or_else(|| Value::Text(text.into()))
 }
 
 /// An integer as Go's `ParseInt` with base 0 reads it: a sign, then `0x`, `0b`, `0o`, a
 /// leading `0` for octal, or decimal.
-fn integer(text: &str) -> Option<Value> {
+fn integer(text: &str) -> Option<Value<'static>> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
-    let prefix = digits.get(..2).map(str::to_ascii_lowercase);
-    let (radix, digits) = match prefix.as_deref() {
-        Some("0x") if digits.len() > 2 => (16, &digits[2..]),
-        Some("0b") if digits.len() > 2 => (2, &digits[2..]),
-        Some("0o") if digits.len() > 2 => (8, &digits[2..]),
-        Some(two) if two.starts_with('0') => (8, &digits[1..]),
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', _, ..] => (16, &digits[2..]),
+        [b'0', b'b' | b'B', _, ..] => (2, &digits[2..]),
+        [b'0', b'o' | b'O', _, ..] => (8, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
     // "0b-101": goyaml hands the rest to the parser with its sign.
@@ -74,7 +80,7 @@ fn integer(text: &str) -> Option<Value> {
 }
 
 /// A decimal float; one beyond the range of 64 bits is text for Go.
-fn float(text: &str) -> Option<Value> {
+fn float(text: &str) -> Option<Value<'static>> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
         Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
@@ -153,10 +159,10 @@ mod tests {
             ("-9223372036854775808", Value::Int(i64::MIN)),
             ("18446744073709551615", Value::Uint(u64::MAX)),
             ("08", Value::Float(8.0)),
-            ("0x", Value::Text("0x".to_owned())),
-            ("+", Value::Text("+".to_owned())),
-            ("é1", Value::Text("é1".to_owned())),
-            ("1é", Value::Text("1é".to_owned())),
+            ("0x", Value::Text("0x".into())),
+            ("+", Value::Text("+".into())),
+            ("é1", Value::Text("é1".into())),
+            ("1é", Value::Text("1é".into())),
         ] {
             assert_eq!(resolve(text), value, "{text}");
         }

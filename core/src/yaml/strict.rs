@@ -74,7 +74,7 @@ impl Document<'_> {
     }
 
     /// The value tree, unjudged.
-    pub fn root(&self) -> &Node {
+    pub fn root(&self) -> &Node<'static> {
         &self.tree.root
     }
 

@@ -1,5 +1,6 @@
 //! From text to value trees: the parser's events, anchors, merge keys, bounds.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
@@ -48,17 +49,14 @@ pub(super) struct Flaws {
 /// One document of a text.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    pub(super) root: Node,
+    pub(super) root: Node<'static>,
     /// Line the root begins on, from 1.
     pub(super) line: usize,
     pub(super) flaws: Flaws,
 }
 
 /// The text of a file: UTF-8, or UTF-16 with a byte order mark; without the mark.
-pub(super) fn decode<'a>(
-    bytes: &'a [u8],
-    limits: &Limits,
-) -> Result<std::borrow::Cow<'a, str>, YamlError> {
+pub(super) fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, str>, YamlError> {
     let whole = |problem| YamlError {
         line: None,
         path: String::new(),
@@ -67,7 +65,7 @@ pub(super) fn decode<'a>(
     if bytes.len() > limits.bytes {
         return Err(whole(Problem::TooLong(limits.bytes)));
     }
-    let wide = |big: bool| -> Result<std::borrow::Cow<'a, str>, YamlError> {
+    let wide = |big: bool| -> Result<Cow<'a, str>, YamlError> {
         let units = bytes[2..].chunks(2).map(|pair| match pair {
             [a, b] if big => u16::from_be_bytes([*a, *b]),
             [a, b] => u16::from_le_bytes([*a, *b]),
@@ -121,17 +119,20 @@ fn line_separators(text: &str) -> usize {
     text.matches(['\u{2028}', '\u{2029}']).count()
 }
 
+/// Key and value of the members of a map.
+type Entries = Vec<(Cow<'static, str>, Node<'static>)>;
+
 /// Where a finished value goes.
 enum Frame {
     List {
         at: u32,
         anchor: usize,
-        items: Vec<Node>,
+        items: Vec<Node<'static>>,
     },
     Map {
         at: u32,
         anchor: usize,
-        entries: Vec<(String, Node)>,
+        entries: Entries,
         key: Option<Key>,
     },
 }
@@ -149,10 +150,10 @@ pub(super) struct Reader<'a> {
     separators: usize,
     nodes: usize,
     expansion: usize,
-    anchors: HashMap<usize, Node>,
+    anchors: HashMap<usize, Node<'static>>,
     stack: Vec<Frame>,
     flaws: Flaws,
-    root: Option<Node>,
+    root: Option<Node<'static>>,
     line: usize,
 }
 
@@ -286,14 +287,14 @@ impl<'a> Reader<'a> {
         style: ScalarStyle,
         tag: Option<&Tag>,
         at: u32,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value<'static>, Fault> {
         const YAML: &str = "tag:yaml.org,2002:";
         let plain = style == ScalarStyle::Plain;
         let Some(tag) = tag else {
             return Ok(if plain {
-                resolve(text)
+                resolved(text)
             } else {
-                Value::Text(text.to_owned())
+                Value::Text(text.to_owned().into())
             });
         };
         self.flaws.tag.get_or_insert(at);
@@ -301,12 +302,14 @@ impl<'a> Reader<'a> {
         if tag.handle().is_empty() && tag.suffix() == "!"
             || tag.handle() == "!" && tag.suffix().is_empty()
         {
-            return Ok(resolve(text));
+            return Ok(resolved(text));
         }
         let name = tag.suffix_in_namespace(YAML);
         let misfit = || Fault::new(at, Problem::Tag);
-        match (name.as_deref(), resolve(text)) {
-            (Some("binary"), _) => binary(text).map(Value::Text).ok_or_else(misfit),
+        match (name.as_deref(), resolved(text)) {
+            (Some("binary"), _) => binary(text)
+                .map(|text| Value::Text(text.into()))
+                .ok_or_else(misfit),
             (Some("int"), value @ (Value::Int(_) | Value::Uint(_)))
             | (Some("float"), value @ Value::Float(_))
             | (Some("bool"), value @ Value::Bool(_))
@@ -314,7 +317,7 @@ impl<'a> Reader<'a> {
             #[expect(clippy::cast_precision_loss, reason = "as Go converts")]
             (Some("float"), Value::Int(n)) => Ok(Value::Float(n as f64)),
             (Some("int" | "float" | "bool" | "null"), _) => Err(misfit()),
-            _ => Ok(Value::Text(text.to_owned())),
+            _ => Ok(Value::Text(text.to_owned().into())),
         }
     }
 
@@ -370,7 +373,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Sorts the entries of a map; of equal keys the last stays.
-    fn settle(&mut self, mut entries: Vec<(String, Node)>) -> Vec<(String, Node)> {
+    fn settle(&mut self, mut entries: Entries) -> Entries {
         if !entries.is_sorted_by(|(a, _), (b, _)| a < b) {
             entries.sort_by(|(a, _), (b, _)| a.cmp(b));
             let flaw = &mut self.flaws.duplicate;
@@ -387,7 +390,7 @@ impl<'a> Reader<'a> {
         entries
     }
 
-    fn spend(&mut self, node: &Node, at: u32) -> Result<(), Fault> {
+    fn spend(&mut self, node: &Node<'_>, at: u32) -> Result<(), Fault> {
         let left = self.limits.expansion.saturating_sub(self.expansion);
         let weight = node.weight(left);
         if weight > left {
@@ -415,7 +418,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Puts a complete value where it belongs.
-    fn finished(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
+    fn finished(&mut self, node: Node<'static>, anchor: usize) -> Result<(), Fault> {
         self.count(node.at)?;
         if anchor != 0 {
             self.flaws.anchor.get_or_insert(node.at);
@@ -426,7 +429,7 @@ impl<'a> Reader<'a> {
             None => self.root = Some(node),
             Some(Frame::List { items, .. }) => items.push(node),
             Some(Frame::Map { entries, key, .. }) => match key.take() {
-                Some(Key::Name(name)) => entries.push((name, node)),
+                Some(Key::Name(name)) => entries.push((name.into(), node)),
                 Some(Key::Merge(at)) => {
                     self.flaws.merge.get_or_insert(at);
                     merge(entries, node)?;
@@ -441,9 +444,9 @@ impl<'a> Reader<'a> {
     }
 
     /// A key as text, as Go writes it.
-    fn key(&mut self, node: &Node) -> Result<String, Fault> {
+    fn key(&mut self, node: &Node<'_>) -> Result<String, Fault> {
         let name = match &node.value {
-            Value::Text(text) => return Ok(text.clone()),
+            Value::Text(text) => return Ok(text.clone().into_owned()),
             Value::Bool(b) => b.to_string(),
             Value::Int(n) => n.to_string(),
             Value::Float(f) => match go_float_text(*f).as_str() {
@@ -467,7 +470,7 @@ impl<'a> Reader<'a> {
 
 /// Merges the value of `<<` into a map: later entries win over earlier ones, and in a list of
 /// maps the first map wins.
-fn merge(entries: &mut Vec<(String, Node)>, node: Node) -> Result<(), Fault> {
+fn merge(entries: &mut Entries, node: Node<'static>) -> Result<(), Fault> {
     match node.value {
         Value::Map(merged) => entries.extend(merged),
         Value::List(maps) => {
@@ -497,6 +500,20 @@ fn binary(text: &str) -> Option<String> {
         out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
     }
     Some(out)
+}
+
+/// What a plain scalar is, owned: the parser's texts do not outlive their event.
+fn resolved(text: &str) -> Value<'static> {
+    match resolve(text) {
+        Value::Text(text) => Value::Text(text.into_owned().into()),
+        Value::Null => Value::Null,
+        Value::Bool(b) => Value::Bool(b),
+        Value::Int(n) => Value::Int(n),
+        Value::Uint(n) => Value::Uint(n),
+        Value::Float(f) => Value::Float(f),
+        // A scalar is neither.
+        Value::List(_) | Value::Map(_) => Value::Null,
+    }
 }
 
 fn offset(span: &Span) -> u32 {

@@ -3,6 +3,7 @@
 
 mod constraints;
 mod digests;
+mod gate;
 mod index;
 mod listed;
 mod resolve;

@@ -36,7 +36,7 @@ impl Root {
         let signed = document.decode::<Signed>(node)?;
         let whole = document.decode::<wire::Signatures>(document.root())?;
         if let Some(name) = signed.doubled.first().or(whole.doubled.first()) {
-            return Err(document.doubled(node, name).into());
+            return Err(document.text().doubled(node, name).into());
         }
         if !signed.unknown.is_empty() {
             return Err(RootError::Newer {

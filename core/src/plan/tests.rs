@@ -1,0 +1,1 @@
+//! Plans: order, notes, files.

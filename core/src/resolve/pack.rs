@@ -1,0 +1,140 @@
+//! Packing: what is to travel together. The cluster is not known, so a capability that no
+//! chosen package offers is for it to offer, and conflicts are only reported.
+
+use std::rc::Rc;
+
+use super::model::{Model, Needs};
+use super::request::{Request, Variants};
+use super::terms::{Item, Rule};
+use super::world::{self, Demand, What};
+use crate::api::Variant;
+use crate::lock::Lock;
+use crate::select::Selection;
+
+/// What is to be packed.
+#[derive(Clone, Debug)]
+pub struct Pack<'a> {
+    /// The packages asked for.
+    pub requests: &'a [Request],
+    /// Whose requirements count.
+    pub variants: &'a Variants,
+    /// Whether optional requirements come, too, where they can be had.
+    pub with_optional: bool,
+    /// Whether packages are chosen that offer required capabilities.
+    pub with_providers: bool,
+    /// The only releases that may be taken.
+    pub lock: Option<&'a Lock>,
+}
+
+impl<'a> Pack<'a> {
+    /// Packs `requests` with all that any of their variants requires by name.
+    pub fn new(requests: &'a [Request]) -> Pack<'a> {
+        Pack {
+            requests,
+            variants: &Variants::All,
+            with_optional: false,
+            with_providers: false,
+            lock: None,
+        }
+    }
+
+    /// The variants of `release` that travel; `asked` are those somebody asks for.
+    pub(super) fn variants<'c>(
+        &self,
+        release: &Selection<'c>,
+        asked: &[Rc<str>],
+    ) -> Vec<&'c Variant> {
+        match self.variants {
+            Variants::All => release.listed.spec().variants.iter().collect(),
+            Variants::Named(names) => {
+                let asked = asked.iter().map(|variant| variant.as_ref());
+                let mut found: Vec<&Variant> = Vec::new();
+                for name in names.iter().map(String::as_str).chain(asked) {
+                    if found.iter().all(|known| known.name != name) {
+                        found.extend(world::variant(release, name));
+                    }
+                }
+                found
+            }
+        }
+    }
+
+    /// What counts of the requirements of `release`.
+    pub(super) fn demands<'c>(
+        &self,
+        release: &Selection<'c>,
+        asked: &[Rc<str>],
+    ) -> Vec<Demand<'c>> {
+        let variants = self.variants(release, asked).into_iter();
+        let demands = variants.flat_map(world::demands);
+        demands
+            .filter(|d| self.with_optional || !d.optional)
+            .collect()
+    }
+
+    pub(super) fn root(&self, model: &Model<'_, '_>) -> Needs {
+        let mut needs = Needs::default();
+        for request in self.requests {
+            let rule = Rule::Version {
+                constraint: request
+                    .constraint
+                    .as_ref()
+                    .map_or("", |c| c.as_str())
+                    .into(),
+                variant: request.variant.as_deref().unwrap_or_default().into(),
+                requested: true,
+            };
+            needs.require(model.package_set(&request.name.as_str().into(), rule));
+        }
+        needs
+    }
+
+    pub(super) fn needs(
+        &self,
+        model: &Model<'_, '_>,
+        item: &Item,
+        needs: &mut Needs,
+    ) -> Result<(), String> {
+        let Item::Release(package, at, _) = item else {
+            return Ok(());
+        };
+        let release = &model.world.releases(package)[*at];
+        let asked = model.knowledge().variants(package);
+        for demand in self.demands(release, &asked) {
+            match demand.what {
+                What::Package { name, constraint } => {
+                    let read = model.world.constraint(constraint);
+                    if let Err(error) = read.as_ref() {
+                        return Err(format!("the version of {name}: {error}"));
+                    }
+                    let releases = model.world.releases(name);
+                    let there = releases.iter().any(|r| world::meets(r, &read));
+                    if demand.optional && !there {
+                        continue;
+                    }
+                    let rule = Rule::Version {
+                        constraint: constraint.into(),
+                        variant: demand.variant.into(),
+                        requested: false,
+                    };
+                    needs.require(model.package_set(&name.into(), rule));
+                }
+                What::Capability(capability) if self.with_providers => {
+                    if world::offers(package, release, capability) {
+                        continue;
+                    }
+                    let rule = Rule::Offers(capability.into());
+                    let providers = model.world.providers(capability).into_iter();
+                    let sets: Vec<_> = providers
+                        .map(|provider| model.package_set(&provider.into(), rule.clone()))
+                        .collect();
+                    if !sets.is_empty() {
+                        needs.require_one(model.terms.union(sets));
+                    }
+                }
+                What::Capability(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
