@@ -68,7 +68,7 @@ struct Reading<'t> {
 impl<'t> Reading<'t> {
     fn document(&mut self) -> Result<Index, Stop> {
         let mut block = Block::new(self.text)?;
-        if block.at_end() || block.line_start() != block.place() {
+        if block.line_start() != block.place() {
             return Err(Stop::Outside);
         }
         let mut members = Members::at(&block);
@@ -85,9 +85,7 @@ impl<'t> Reading<'t> {
                 Inner::Other => members.add_empty(block, key, slot),
             }
         })?;
-        if !block.at_end() {
-            return Err(Stop::Outside);
-        }
+        block.finish()?;
         let text = Text::new(self.text);
         let mut index = part::head(text, &members.node())?;
         index.packages = std::mem::take(&mut self.packages);

@@ -12,6 +12,7 @@ use memchr::{memchr, memchr2, memchr3, memmem};
 
 use super::node::{Node, Value};
 use super::scalar::resolve;
+use super::tree::line_separators;
 
 /// The text has something this reader does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) struct Block<'t> {
     column: i32,
     /// Values that may still be made.
     room: usize,
+    /// Line and paragraph separators that were not seen yet: only quotes may hold them.
+    separators: usize,
 }
 
 /// Where the value of a member or element stands.
@@ -83,14 +86,13 @@ fn fits(text: &str) -> bool {
     bytes.last() == Some(&b'\n')
 }
 
-/// Whether the characters that begin in the first `len` bytes are no C1 controls, no line or
-/// paragraph separators, no byte order marks and no non-characters.
+/// Whether the characters that begin in the first `len` bytes are no C1 controls, no byte
+/// order marks and no non-characters.
 fn characters_fit(bytes: &[u8], len: usize) -> bool {
     (0..len).all(|at| {
         let next = |n: usize| bytes.get(at + n).copied().unwrap_or_default();
         match bytes[at] {
             0xC2 => next(1) >= 0xA0,
-            0xE2 => next(1) != 0x80 || !matches!(next(2), 0xA8 | 0xA9),
             0xEF => match next(1) {
                 0xBB => next(2) != 0xBF,
                 0xBF => next(2) < 0xBE,
@@ -119,11 +121,14 @@ fn begins_plain(b: u8) -> bool {
 impl<'t> Block<'t> {
     /// A reader at the begin of `text`.
     pub(crate) fn new(text: &'t str) -> Read<Block<'t>> {
-        if fits(text) {
-            Block::part(text, 0)
-        } else {
-            Err(Outside)
+        if !fits(text) {
+            return Err(Outside);
         }
+        let mut block = Block::part(text, 0)?;
+        if !text.is_ascii() {
+            block.separators = line_separators(text);
+        }
+        Ok(block)
     }
 
     /// A reader at the line that begins at `from`, for a text that was read before.
@@ -133,6 +138,7 @@ impl<'t> Block<'t> {
             at: 0,
             column: 0,
             room: MAX_NODES,
+            separators: 0,
         };
         block.next_line(from)?;
         Ok(block)
@@ -153,9 +159,12 @@ impl<'t> Block<'t> {
         self.at
     }
 
-    /// Whether everything has been read.
-    pub(crate) fn at_end(&self) -> bool {
-        self.column == END
+    /// To be called when everything should have been read.
+    pub(crate) fn finish(&self) -> Read<()> {
+        match self.column == END && self.separators == 0 {
+            true => Ok(()),
+            false => Err(Outside),
+        }
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -377,8 +386,17 @@ impl<'t> Block<'t> {
     fn scalar(&mut self, slot: Slot) -> Read<Node<'t>> {
         let at = slot.after + self.spaces(slot.after);
         let (value, end) = match self.byte(at) {
-            b'"' => self.double_quoted(at, slot.column)?,
-            b'\'' => self.single_quoted(at, slot.column)?,
+            quote @ (b'"' | b'\'') => {
+                let (value, end) = match quote {
+                    b'"' => self.double_quoted(at, slot.column)?,
+                    _ => self.single_quoted(at, slot.column)?,
+                };
+                if self.separators > 0 {
+                    let raw = self.text.get(at..end).ok_or(Outside)?;
+                    self.separators -= line_separators(raw);
+                }
+                (value, end)
+            }
             b'|' => self.literal(at, slot.column)?,
             b'{' => (Value::Map(Vec::new()), self.empty(at, "{}")?),
             b'[' => (Value::List(Vec::new()), self.empty(at, "[]")?),

@@ -115,7 +115,7 @@ fn first_forbidden(text: &str) -> Option<(usize, u32)> {
 }
 
 /// U+2028 and U+2029 end a line in YAML 1.1 only.
-fn line_separators(text: &str) -> usize {
+pub(super) fn line_separators(text: &str) -> usize {
     text.matches(['\u{2028}', '\u{2029}']).count()
 }
 

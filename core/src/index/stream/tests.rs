@@ -141,16 +141,10 @@ fn long_texts_that_go_folds_are_read_as_a_stream() {
 
 #[test]
 fn recorded_specs_and_indexes_read_the_same_both_ways() {
-    let wrapped = wrapped();
-    let answered = wrapped.iter().filter(|text| same(text.as_bytes())).count();
-    assert!(
-        answered * 3 > wrapped.len(),
-        "{answered} of {}",
-        wrapped.len()
-    );
-    for text in indexes() {
-        same(text.as_bytes());
-    }
+    let texts = || wrapped().into_iter().chain(indexes());
+    let answered = texts().filter(|text| same(text.as_bytes())).count();
+    // Most are in flow style or have a corner of YAML in them; the rest must be tried.
+    assert!(answered >= 50, "{answered} of {}", texts().count());
 }
 
 #[test]
