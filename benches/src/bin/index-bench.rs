@@ -22,7 +22,8 @@ use std::time::Instant;
 use kubepkg_bench::DISTRIBUTION;
 use kubepkg_core::index::Index;
 use kubepkg_core::keys::PublicKey;
-use kubepkg_core::resolve::{Variants, resolve};
+use kubepkg_core::resolve::state::State;
+use kubepkg_core::resolve::{Install, install};
 use kubepkg_core::select::{Catalog, Source};
 use kubepkg_core::time::Time;
 use kubepkg_core::trust::{Anchor, Entry, Offer, judge};
@@ -70,7 +71,7 @@ fn select(dir: &Path) -> Result<(), Failure> {
 fn plan(dir: &Path) -> Result<(), Failure> {
     let catalog = catalog(read(dir)?);
     let requests = [DISTRIBUTION.parse()?];
-    let variants = Variants::Named(vec!["default".to_owned()]);
+    let state = State::default();
     let mut packages = 0;
     let mut times = Vec::new();
     for _ in 0..5 {

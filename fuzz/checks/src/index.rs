@@ -11,9 +11,13 @@ use kubepkg_core::yaml::{Limits, write};
 
 /// An index.
 pub fn index(data: &[u8]) {
-    let Ok(index) = Index::read(data) else {
+    let read = Index::read(data);
+    let whole = Index::read_whole(data);
+    assert_eq!(read.is_ok(), whole.is_ok(), "{read:?}\n{whole:?}");
+    let Ok(index) = read else {
         return;
     };
+    assert_eq!(whole.ok().as_ref(), Some(&index), "both readers");
     for (name, package) in &index.packages {
         assert!(!package.versions.is_empty(), "{name} has no version");
         let mut seen = BTreeSet::new();

@@ -7,6 +7,7 @@
 
 mod index;
 mod keys;
+mod plan;
 mod sources;
 mod trust;
 mod version;
@@ -19,10 +20,13 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("constraint", version::constraint),
     ("index", index::index),
+    ("installed", plan::installed),
     ("key_encrypted", keys::encrypted),
     ("key_private", keys::private),
     ("key_public", keys::public),
+    ("lock", plan::lock),
     ("memory", trust::memory),
+    ("request", plan::request),
     ("root", trust::root),
     ("signatures", index::signatures),
     ("sources", sources::sources),
