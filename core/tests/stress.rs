@@ -28,14 +28,14 @@ const MIB: usize = 1024 * 1024;
 
 /// Size of the long files.
 const LONG: usize = if cfg!(debug_assertions) {
-    4 * MIB
+    MIB
 } else {
     64 * MIB
 };
 
 /// Members of the wide files.
 const MANY: usize = if cfg!(debug_assertions) {
-    50_000
+    10_000
 } else {
     500_000
 };
@@ -55,11 +55,21 @@ fn in_time<T>(what: &str, read: impl FnOnce() -> T) -> T {
 type Reader = (&'static str, fn(&str) -> Result<(), String>);
 
 fn told<T, E: Display + Debug>(result: Result<T, E>) -> Result<(), String> {
-    result.map(drop).map_err(|error| {
-        let text = error.to_string();
-        assert!(text.len() < MESSAGE, "a message of {} bytes", text.len());
-        text
-    })
+    result.map(drop).map_err(|error| error.to_string())
+}
+
+/// What a reader says of `text`: in time, and in few words.
+fn answer(what: &str, read: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let answer = in_time(what, read);
+    if let Err(message) = &answer {
+        let start: String = message.chars().take(200).collect();
+        assert!(
+            message.len() < MESSAGE,
+            "{what}: {} bytes: {start}",
+            message.len()
+        );
+    }
+    answer
 }
 
 /// Everything that reads text from outside.
@@ -83,10 +93,17 @@ const READERS: [Reader; 9] = [
 
 /// What every reader refuses, in time.
 fn all_refuse(what: &str, text: &str) {
+    all_refuse_but(&[], what, text);
+}
+
+/// What every reader refuses, in time, but those that may take it: a string is some YAML, and
+/// documents of other kinds may stand beside sources.
+fn all_refuse_but(others: &[&str], what: &str, text: &str) {
     for (reader, read) in READERS {
         let label = format!("{reader}: {what}");
-        let answer = in_time(&label, || read(text));
-        assert!(answer.is_err(), "{label} was taken");
+        let answer = answer(&label, || read(text));
+        let may = others.contains(&reader);
+        assert!(may || answer.is_err(), "{label} was taken");
     }
 }
 
@@ -94,7 +111,7 @@ fn all_refuse(what: &str, text: &str) {
 fn all_answer(what: &str, text: &str) {
     for (reader, read) in READERS {
         let label = format!("{reader}: {what}");
-        let _ = in_time(&label, || read(text));
+        let _ = answer(&label, || read(text));
     }
 }
 
@@ -126,7 +143,7 @@ fn a_file_of_one_string_is_refused_in_a_short_message() {
         ("a comment without a line end", format!("#{long}")),
         ("escapes", format!("\"{}\"", "\\n".repeat(LONG / 2))),
     ] {
-        all_refuse(what, &text);
+        all_refuse_but(&["sources", "any YAML"], what, &text);
     }
 }
 
@@ -301,14 +318,14 @@ fn the_longest_constraints_and_versions_cost_little() {
     in_time("versions", || {
         for unit in ["1", "1.", "v", "-", "+", "0", "a", "1-1."] {
             let text = filled(unit, LONG);
-            assert!(told(Version::parse(&text)).is_err());
+            assert!(answer(unit, || told(Version::parse(&text))).is_err());
         }
     });
 }
 
 fn told_constraint(text: &str) -> Result<Constraint, String> {
     let constraint = Constraint::parse(text);
-    told(constraint.as_ref())?;
+    answer("a constraint", || told(constraint.as_ref()))?;
     constraint.map_err(|error| error.to_string())
 }
 

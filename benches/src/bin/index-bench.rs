@@ -76,7 +76,7 @@ fn plan(dir: &Path) -> Result<(), Failure> {
     let mut times = Vec::new();
     for _ in 0..5 {
         let began = Instant::now();
-        packages = resolve(&catalog, &requests, &variants, false)?
+        packages = install(&catalog, &Install::new(&requests, &state))?
             .packages
             .len();
         times.push(began.elapsed().as_secs_f64() * 1e3);
