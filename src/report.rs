@@ -54,6 +54,7 @@ classified_types![
     kubepkg_core::bundle::verify::PlacementError,
     kubepkg_core::chart::ChartError,
     kubepkg_core::index::IndexError,
+    kubepkg_core::index::TableError,
     kubepkg_core::index::build::BuildError,
     kubepkg_core::index::signature::SignatureError,
     kubepkg_core::manifest::ManifestError,

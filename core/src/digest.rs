@@ -110,7 +110,8 @@ impl Digest {
         hex::encode(&self.bytes[..6])
     }
 
-    fn from_hash(algorithm: Algorithm, hash: &[u8]) -> Digest {
+    /// The digest whose raw hash is known.
+    pub(crate) fn from_bytes(algorithm: Algorithm, hash: &[u8]) -> Digest {
         let mut bytes = [0; 64];
         bytes[..hash.len()].copy_from_slice(hash);
         Digest { algorithm, bytes }
@@ -188,8 +189,8 @@ impl Hasher {
     /// The digest of everything added.
     pub fn finish(self) -> Digest {
         match self {
-            Hasher::Sha256(h) => Digest::from_hash(Algorithm::Sha256, &h.finalize()),
-            Hasher::Sha512(h) => Digest::from_hash(Algorithm::Sha512, &h.finalize()),
+            Hasher::Sha256(h) => Digest::from_bytes(Algorithm::Sha256, &h.finalize()),
+            Hasher::Sha512(h) => Digest::from_bytes(Algorithm::Sha512, &h.finalize()),
         }
     }
 }

@@ -18,9 +18,9 @@ impl Formatter for Go {
         out: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let special = |c: char| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+        let ascii = fragment.is_ascii();
         let mut rest = fragment;
-        while let Some(at) = rest.find(special) {
+        while let Some(at) = special(rest, ascii) {
             let (plain, tail) = rest.split_at(at);
             out.write_all(plain.as_bytes())?;
             let Some(c) = tail.chars().next() else { break };
@@ -31,9 +31,21 @@ impl Formatter for Go {
     }
 }
 
+/// The first character of `text` that Go escapes beyond JSON's needs. Most texts are ASCII
+/// without any, and an index has hundreds of megabytes of them.
+fn special(text: &str, ascii: bool) -> Option<usize> {
+    match ascii {
+        true => memchr::memchr3(b'<', b'>', b'&', text.as_bytes()),
+        false => text.find(['<', '>', '&', '\u{2028}', '\u{2029}']),
+    }
+}
+
+/// What most specs take as JSON.
+const USUAL_LEN: usize = 2048;
+
 /// `value` as Go's `encoding/json` writes it.
 pub(crate) fn go_json(value: &impl Serialize) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(USUAL_LEN);
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Go);
     match value.serialize(&mut serializer) {
         Ok(()) => out,

@@ -8,11 +8,13 @@ mod read;
 pub mod signature;
 mod spec;
 mod stream;
+mod table;
 mod version;
 
 use std::collections::BTreeMap;
 
 pub use error::{IndexError, Why};
+pub use table::TableError;
 pub(crate) use version::version_and_build;
 pub use version::{Approval, IndexVersion, LeftOut, LeftOutWhy, VersionSignature, Withdrawn};
 

@@ -159,7 +159,7 @@ impl<'n> Package<'n> {
             return Err(refused(Why::Disagree));
         }
         let computed = spec.digest();
-        if raw.digest.parse() != Ok(computed) {
+        if !is_written(&computed, &raw.digest) {
             if unknown.is_empty() {
                 let listed = shown(&raw.digest);
                 return Err(refused(Why::Digest { listed, computed }));
@@ -196,6 +196,15 @@ impl<'n> Package<'n> {
             packages.insert(self.name.to_owned(), self.package);
         }
     }
+}
+
+/// Whether `text` is `digest` as an index lists it.
+fn is_written(digest: &Digest, text: &str) -> bool {
+    let Some(listed) = text.strip_prefix("sha256:") else {
+        return false;
+    };
+    let mut hex = [0; 64];
+    hex::encode_to_slice(digest.as_bytes(), &mut hex).is_ok() && listed.as_bytes() == hex
 }
 
 /// Reads a `T`; members it does not have are of no account outside a spec.

@@ -83,3 +83,88 @@ fn a_withdrawal_is_lifted_only_by_a_later_statement() {
     assert!(!lifted("2026-11-30T12:00:00Z"));
     assert!(!lifted("2026-11-29T12:00:00Z"));
 }
+
+/// Reads both ways in a moment, whatever the answers are.
+fn in_a_moment(text: String) -> Result<Index, IndexError> {
+    let begun = std::time::Instant::now();
+    let read = Index::read_shared(text.into());
+    // What grows with the square of these texts takes hours.
+    assert!(begun.elapsed().as_secs() < 120);
+    read
+}
+
+/// Large enough that anything quadratic never ends, small enough for a test without
+/// optimisation.
+const LARGE: usize = 8 << 20;
+
+#[test]
+fn texts_that_are_one_long_value_take_linear_time() {
+    let long = "x".repeat(LARGE);
+    let index = in_a_moment(with(&format!("      withdrawn: {long}\n")));
+    assert!(index.is_err(), "a withdrawal is a map");
+    let index = in_a_moment(with(&format!("      unknown: {long}\n"))).unwrap();
+    assert_eq!(index.packages.len(), 1);
+    for (part, end) in [("''", "'"), ("\\\"", "\""), ("<", "\""), ("é&", "\"")] {
+        let text = part.repeat(LARGE / 4);
+        let _ = in_a_moment(with(&format!("      unknown: {end}{text}{end}\n")));
+        let spec = format!("        provides:\n        - {end}{text}{end}\n");
+        let _ = in_a_moment(
+            with("").replace("spec: {version: 1.0.0}", "spec:")
+                + &spec
+                + "        version: 1.0.0\n      version: 1.0.0\n",
+        );
+    }
+    let _ = in_a_moment(long);
+    let _ = in_a_moment(" ".repeat(LARGE));
+    let _ = in_a_moment("\n".repeat(LARGE));
+    let _ = in_a_moment("'".repeat(LARGE));
+    let _ = in_a_moment("a: |\n".to_owned() + &" \n".repeat(LARGE / 4));
+    let _ = in_a_moment("a: b\n".to_owned() + &"  c\n".repeat(LARGE / 4));
+    let _ = in_a_moment("a:\n- b: c\n".to_owned() + &"- d: e\n".repeat(LARGE / 16));
+}
+
+#[test]
+fn deep_nesting_is_refused_without_a_stack() {
+    let mut maps = "kind: RepositoryIndex\n".to_owned();
+    for level in 0..2000 {
+        maps += &" ".repeat(level);
+        maps += "a:\n";
+    }
+    assert!(in_a_moment(maps).is_err());
+    assert!(in_a_moment("- ".repeat(100_000) + "a\n").is_err());
+    let nested = with(&format!("      x: {}a\n", "- ".repeat(100_000)));
+    assert!(in_a_moment(nested).is_err());
+    assert!(in_a_moment("[".repeat(100_000)).is_err());
+}
+
+#[test]
+fn aliases_do_not_multiply() {
+    let mut bomb = "a: &a [x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let (this, last) = (b'a' + level, b'a' + level - 1);
+        let list = format!("*{}, ", char::from(last)).repeat(8);
+        bomb += &format!("{0}: &{0} [{list}]\n", char::from(this));
+    }
+    assert!(in_a_moment(bomb + &with("")).is_err());
+}
+
+#[test]
+fn thousands_of_versions_in_a_package_are_found_and_told_apart() {
+    let mut text = "kind: RepositoryIndex\npackages:\n  app:\n    versions:\n".to_owned();
+    for n in 0..5000 {
+        let spec = PackageSourceSpec {
+            version: format!("1.{n}.0"),
+            ..PackageSourceSpec::default()
+        };
+        text += &format!(
+            "    - digest: {}\n      spec:\n        version: 1.{n}.0\n      version: 1.{n}.0\n",
+            spec.digest()
+        );
+    }
+    let index = in_a_moment(text).unwrap();
+    let versions = &index.packages["app"].versions;
+    assert_eq!(versions.len(), 5000);
+    assert_eq!(versions[4321].spec().version, "1.4321.0");
+    assert!(versions[4321].may_mention("1.4321.0"));
+    assert!(!versions[4321].may_mention("app"));
+}

@@ -249,7 +249,8 @@ pub(super) fn demands<'a, 'c: 'a>(
                 found.push((demand, by));
             }
         }
-        (Item::Stays(package), Goal::Install(install)) => {
+        // where it may break, it asks for nothing
+        (Item::Stays(package), Goal::Install(install)) if !install.allow_breaking => {
             let Some(installed) = install.state.packages.get(package.as_ref()) else {
                 return found;
             };
