@@ -144,7 +144,9 @@ fn case(seed: u64) -> Case {
         if dice.one_in(3) {
             let package = InstalledPackage {
                 name: (*name).to_owned(),
-                version: dice.pick(&["1.0.0", "1.1.0", "2.0.0", "0.0.0-unversioned"]).to_owned(),
+                version: dice
+                    .pick(&["1.0.0", "1.1.0", "2.0.0", "0.0.0-unversioned"])
+                    .to_owned(),
                 variant: dice.pick(&["", "default", "small"]).to_owned(),
                 provides: some(dice, &CAPABILITIES, 5),
                 conflicts: some(dice, &["cni", "db", "a", "c"], 9),
@@ -230,7 +232,11 @@ fn facts<'s>(name: &'s str, is: &'s Is<'s>) -> Option<Facts<'s>> {
         Is::Stays(installed) => Some(Facts {
             name,
             version: &installed.version,
-            variant: if installed.variant.is_empty() { "default" } else { &installed.variant },
+            variant: if installed.variant.is_empty() {
+                "default"
+            } else {
+                &installed.variant
+            },
             provides: &installed.provides,
             conflicts: &installed.conflicts,
             requires: &installed.requires,
@@ -281,7 +287,9 @@ fn offered<'c>(case: &'c Case, name: &str) -> Vec<&'c PackageSourceSpec> {
         return Vec::new();
     };
     let newest = |spec: &&PackageSourceSpec| {
-        specs.iter().all(|o| o.version != spec.version || o.build <= spec.build)
+        specs
+            .iter()
+            .all(|o| o.version != spec.version || o.build <= spec.build)
     };
     specs.iter().filter(newest).collect()
 }
@@ -300,20 +308,33 @@ fn met(case: &Case, set: &Set<'_>, of: &Facts<'_>, requirement: &Requirement) ->
         let served = capability.strip_prefix("api:");
         return of.offers(capability)
             || served.is_some_and(|api| case.state.apis.contains(api))
-            || set.iter().filter_map(|(n, is)| facts(n, is)).any(|f| f.offers(capability));
+            || set
+                .iter()
+                .filter_map(|(n, is)| facts(n, is))
+                .any(|f| f.offers(capability));
     }
     let there = set.get(requirement.package.as_str());
-    there.and_then(|is| facts(&requirement.package, is)).is_some_and(|f| f.is_as(requirement))
+    there
+        .and_then(|is| facts(&requirement.package, is))
+        .is_some_and(|f| f.is_as(requirement))
 }
 
 /// Every rule but the one that everything has a reason; the first that is broken.
 fn broken_rule(case: &Case, set: &Set<'_>) -> Option<String> {
-    let before: Set<'_> =
-        case.state.packages.iter().map(|(n, i)| (n.as_str(), Is::Stays(i))).collect();
+    let before: Set<'_> = case
+        .state
+        .packages
+        .iter()
+        .map(|(n, i)| (n.as_str(), Is::Stays(i)))
+        .collect();
     for request in &case.requests {
         let wanted = Requirement {
             package: request.name.to_string(),
-            version: request.constraint.as_ref().map_or("", |c| c.as_str()).to_owned(),
+            version: request
+                .constraint
+                .as_ref()
+                .map_or("", |c| c.as_str())
+                .to_owned(),
             variant: request.variant.clone().unwrap_or_default(),
             ..Requirement::default()
         };
@@ -328,13 +349,19 @@ fn broken_rule(case: &Case, set: &Set<'_>) -> Option<String> {
             return Some(format!("{name} is gone"));
         }
     }
-    let all: Vec<Facts<'_>> = set.iter().filter_map(|(name, is)| facts(name, is)).collect();
+    let all: Vec<Facts<'_>> = set
+        .iter()
+        .filter_map(|(name, is)| facts(name, is))
+        .collect();
     let mut passed: BTreeMap<(&str, &str), Vec<(bool, &serde_json::Value)>> = BTreeMap::new();
     for package in &all {
         for requirement in package.requires.iter().filter(|r| !r.optional) {
             for (component, values) in &requirement.values {
                 let place = (requirement.package.as_str(), component.as_str());
-                passed.entry(place).or_default().push((package.installed, values));
+                passed
+                    .entry(place)
+                    .or_default()
+                    .push((package.installed, values));
             }
             if package.installed {
                 let own = requirement.package.is_empty() && package.offers(&requirement.capability);
@@ -347,7 +374,10 @@ fn broken_rule(case: &Case, set: &Set<'_>) -> Option<String> {
             }
         }
         for other in all.iter().filter(|other| other.name != package.name) {
-            let clash = package.conflicts.iter().any(|conflict| other.offers(conflict));
+            let clash = package
+                .conflicts
+                .iter()
+                .any(|conflict| other.offers(conflict));
             if clash && !(package.installed && other.installed) {
                 return Some(format!("{} conflicts with {}", package.name, other.name));
             }
@@ -363,10 +393,13 @@ fn broken_rule(case: &Case, set: &Set<'_>) -> Option<String> {
             .flat_map(|i| &i.requires)
             .find(|r| !r.optional && r.package == *package && !r.values.is_empty())
             .map(|r| &r.values["web"]);
-        let by_installed =
-            values.iter().filter(|(installed, v)| *installed && Some(*v) == first_installed);
-        let distinct: BTreeSet<String> =
-            by_new.chain(by_installed).map(|(_, v)| v.to_string()).collect();
+        let by_installed = values
+            .iter()
+            .filter(|(installed, v)| *installed && Some(*v) == first_installed);
+        let distinct: BTreeSet<String> = by_new
+            .chain(by_installed)
+            .map(|(_, v)| v.to_string())
+            .collect();
         if distinct.len() > 1 {
             return Some(format!("{package} is passed different values"));
         }
@@ -376,10 +409,17 @@ fn broken_rule(case: &Case, set: &Set<'_>) -> Option<String> {
 
 /// The packages of `set` that follow from the requests and from what is installed.
 fn with_reason<'c>(case: &Case, set: &Set<'c>) -> BTreeSet<&'c str> {
-    let before: Set<'_> =
-        case.state.packages.iter().map(|(n, i)| (n.as_str(), Is::Stays(i))).collect();
-    let mut needed: BTreeSet<String> =
-        case.requests.iter().map(|request| request.name.to_string()).collect();
+    let before: Set<'_> = case
+        .state
+        .packages
+        .iter()
+        .map(|(n, i)| (n.as_str(), Is::Stays(i)))
+        .collect();
+    let mut needed: BTreeSet<String> = case
+        .requests
+        .iter()
+        .map(|request| request.name.to_string())
+        .collect();
     needed.extend(case.state.packages.keys().cloned());
     let mut asked: BTreeSet<(String, String)> = case
         .requests
@@ -390,7 +430,9 @@ fn with_reason<'c>(case: &Case, set: &Set<'c>) -> BTreeSet<&'c str> {
     loop {
         let size = (needed.len(), asked.len(), reached.len());
         for (name, is) in set {
-            let Some(package) = facts(name, is) else { continue };
+            let Some(package) = facts(name, is) else {
+                continue;
+            };
             let as_asked = package.installed
                 || package.variant == usual(case, name)
                 || asked.contains(&((*name).to_owned(), package.variant.to_owned()));
@@ -455,7 +497,9 @@ fn exists(case: &Case) -> bool {
         }
         let mut digit = 0;
         loop {
-            let Some((_, of)) = choices.get(digit) else { return false };
+            let Some((_, of)) = choices.get(digit) else {
+                return false;
+            };
             at[digit] += 1;
             if at[digit] < of.len() {
                 break;
@@ -476,7 +520,10 @@ fn chosen<'c>(case: &'c Case, found: &kubepkg_core::resolve::Resolution<'_>) -> 
         let name = PACKAGES.iter().find(|name| **name == package.name).unwrap();
         let mut specs = offered(case, name).into_iter();
         let spec = specs.find(|s| s.version == package.listed.version).unwrap();
-        assert_eq!(spec.build, package.listed.build as i32, "an older build of {name}");
+        assert_eq!(
+            spec.build, package.listed.build as i32,
+            "an older build of {name}"
+        );
         let variant = package.variants.first().cloned();
         let variant = variant.unwrap_or_else(|| usual(case, name).to_owned());
         set.insert(name, Is::Release(spec, variant));
@@ -496,10 +543,21 @@ fn check(seed: u64) -> bool {
     match &outcome {
         Ok(found) => {
             let set = chosen(&case, found);
-            assert_eq!(broken_rule(&case, &set), None, "seed {seed}: {set:#?} {case:#?}");
-            let present: BTreeSet<&str> =
-                set.iter().filter(|(_, is)| **is != Is::Absent).map(|(n, _)| *n).collect();
-            assert_eq!(with_reason(&case, &set), present, "seed {seed}: not needed {case:#?}");
+            assert_eq!(
+                broken_rule(&case, &set),
+                None,
+                "seed {seed}: {set:#?} {case:#?}"
+            );
+            let present: BTreeSet<&str> = set
+                .iter()
+                .filter(|(_, is)| **is != Is::Absent)
+                .map(|(n, _)| *n)
+                .collect();
+            assert_eq!(
+                with_reason(&case, &set),
+                present,
+                "seed {seed}: not needed {case:#?}"
+            );
             // whatever changed without being asked for had to
             for (name, installed) in &case.state.packages {
                 let asked = case.requests.iter().any(|r| r.name.as_str() == name);
@@ -516,10 +574,20 @@ fn check(seed: u64) -> bool {
         }
         Err(error) => {
             assert!(!exists(&case), "seed {seed}: {error} {case:?}");
-            assert!(!matches!(error, ResolveError::GivenUp { .. }), "seed {seed}");
-            assert_eq!(error.to_string(), again.unwrap_err().to_string(), "seed {seed}");
+            assert!(
+                !matches!(error, ResolveError::GivenUp { .. }),
+                "seed {seed}"
+            );
+            assert_eq!(
+                error.to_string(),
+                again.unwrap_err().to_string(),
+                "seed {seed}"
+            );
             if let ResolveError::Unsatisfiable(proof) = error {
-                assert!(!proof.reasons.is_empty(), "seed {seed}: no reason {case:#?}");
+                assert!(
+                    !proof.reasons.is_empty(),
+                    "seed {seed}: no reason {case:#?}"
+                );
             }
             false
         }
@@ -530,9 +598,9 @@ fn check(seed: u64) -> bool {
 fn small_problems_are_answered_as_by_trying_every_combination() {
     let from: u64 = std::env::var("KUBEPKG_TEST_SEED").map_or(0, |seed| seed.parse().unwrap());
     let mut solved = 0;
-    for seed in from..from + 6_000 {
+    for seed in from..from + 3_000 {
         solved += usize::from(check(seed));
     }
     // neither answer may be the rule, or the test tests little
-    assert!((1_500..4_500).contains(&solved), "{solved} have a solution");
+    assert!((700..2_300).contains(&solved), "{solved} have a solution");
 }

@@ -131,8 +131,23 @@ fn two_thousand_packages_that_all_exclude_each_other_are_refused() {
 }
 
 #[test]
-fn two_thousand_packages_that_name_each_other_as_conflicts_are_refused() {
+fn two_thousand_packages_that_one_excludes_by_name_are_refused() {
     let names: Vec<String> = (0..2_000).map(|n| format!("p{n:04}")).collect();
+    let packages = names.iter().map(|name| {
+        let mut spec = spec("1.0.0", &[]);
+        spec.conflicts = match name.as_str() {
+            "p0000" => names.clone(),
+            _ => vec!["p0000".to_owned()],
+        };
+        (name.clone(), vec![spec])
+    });
+    let error = resolved(&catalog(packages), &requests(names.clone())).unwrap_err();
+    assert!(error.to_string().contains("conflicts with"), "{error}");
+}
+
+#[test]
+fn a_few_hundred_packages_that_all_name_each_other_are_refused() {
+    let names: Vec<String> = (0..300).map(|n| format!("p{n:04}")).collect();
     let packages = names.iter().map(|name| {
         let mut spec = spec("1.0.0", &[]);
         spec.conflicts = names.clone();

@@ -10,6 +10,11 @@ use std::rc::Rc;
 
 use super::terms::{Item, Name, Place};
 
+/// How many releases of a package are looked at one by one: two or three are the rule, and
+/// 5 000 versions that all fail would otherwise take 5 000 starts of the solver, each longer
+/// than the one before.
+const ONE_BY_ONE: usize = 24;
+
 /// What is known, and about the round that runs: what came too late.
 #[derive(Default)]
 pub(super) struct Knowledge {
@@ -23,6 +28,12 @@ pub(super) struct Knowledge {
     pub(super) only_with: BTreeMap<Item, Vec<Rc<[Item]>>>,
     /// Installed packages that are to stay.
     pub(super) to_stay: BTreeSet<Rc<str>>,
+    /// Packages all of whose releases are looked at at once.
+    pub(super) eager: BTreeSet<Rc<str>>,
+    /// How many releases of a package were looked at one by one in this round.
+    tried: BTreeMap<Rc<str>, usize>,
+    /// Whether this round is better begun again, because a package became eager.
+    pub(super) begin_again: bool,
     /// Names whose items the solver has.
     given: HashSet<Name>,
     /// What was learned after that.
@@ -35,10 +46,26 @@ pub(super) struct Knowledge {
 impl Knowledge {
     /// A new round begins.
     pub(super) fn begin(&mut self) {
+        self.tried.clear();
+        self.begin_again = false;
         self.given.clear();
         self.missing.clear();
         self.late.clear();
         self.late_variant = false;
+    }
+
+    /// A release of `package` is looked at. The solver starts over for each release that turns
+    /// out not to fit, so after a few all of them are put before it together.
+    pub(super) fn look_at(&mut self, package: &Rc<str>) {
+        if self.eager.contains(package) {
+            return;
+        }
+        let tried = self.tried.entry(Rc::clone(package)).or_default();
+        *tried += 1;
+        if *tried > ONE_BY_ONE {
+            self.eager.insert(Rc::clone(package));
+            self.begin_again = true;
+        }
     }
 
     /// The solver gets the items of `name`.

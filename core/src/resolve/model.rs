@@ -1,6 +1,7 @@
 //! The problem as the solver asks for it: items of a name, which of them a rule takes, what
 //! an item requires and rules out.
 
+use std::any::Any;
 use std::cell::{RefCell, RefMut};
 use std::fmt::Display;
 use std::rc::Rc;
@@ -157,6 +158,18 @@ impl<'a, 'c> Model<'a, 'c> {
 
     /// Whether `rule` takes `item`.
     pub(super) fn takes(&self, rule: &Rule, item: &Item) -> bool {
+        self.takes_by(rule, self.constraint_of(rule).as_ref(), item)
+    }
+
+    fn constraint_of(&self, rule: &Rule) -> Option<world::Read> {
+        match rule {
+            Rule::Version { constraint, .. } => Some(self.world.constraint(constraint)),
+            _ => None,
+        }
+    }
+
+    /// Whether `rule` with its `constraint` takes `item`.
+    fn takes_by(&self, rule: &Rule, constraint: Option<&world::Read>, item: &Item) -> bool {
         match rule {
             Rule::Any => true,
             Rule::Nothing => false,
@@ -172,11 +185,11 @@ impl<'a, 'c> Model<'a, 'c> {
                 Item::Standing(..) | Item::Value(..) => false,
             },
             Rule::Version {
-                constraint,
-                variant,
-                requested,
+                variant, requested, ..
             } => {
-                let constraint = self.world.constraint(constraint);
+                let Some(constraint) = constraint else {
+                    return false;
+                };
                 match item {
                     Item::Stays(package) => self.installed(package, |installed| {
                         let fits = constraint.as_ref().as_ref();
@@ -186,7 +199,7 @@ impl<'a, 'c> Model<'a, 'c> {
                     }),
                     Item::Release(package, at, slot) => {
                         let release = &self.world.releases(package)[*at];
-                        world::meets(release, &constraint)
+                        world::meets(release, constraint)
                             && (variant.is_empty() || self.runs(package, release, slot, variant))
                     }
                     Item::Standing(..) | Item::Value(..) => false,
@@ -336,10 +349,19 @@ impl DependencyProvider for Model<'_, '_> {
         set: VersionSetId,
         inverse: bool,
     ) -> Vec<SolvableId> {
-        let (_, rule) = self.terms.set_of(set);
+        let (name, rule) = self.terms.set_of(set);
+        if let (Rule::Is(item), false) = (&rule, inverse) {
+            let known = self.terms.known_item(item);
+            let known = known.filter(|id| self.terms.item_name(*id) == name);
+            return known.into_iter().collect();
+        }
+        let constraint = self.constraint_of(&rule);
         let taken = candidates.iter().copied();
         taken
-            .filter(|id| self.takes(&rule, &self.terms.item_of(*id)) != inverse)
+            .filter(|id| {
+                let item = self.terms.item_of(*id);
+                self.takes_by(&rule, constraint.as_ref(), &item) != inverse
+            })
             .collect()
     }
 
@@ -353,11 +375,16 @@ impl DependencyProvider for Model<'_, '_> {
             .collect();
         // following the preferred item at once spares a round of the solver per link of a
         // chain; looking at all of them would decode every spec that can be reached
+        let eager = match &name {
+            Name::Package(package) => self.knowledge().eager.contains(package),
+            _ => false,
+        };
         let first = candidates.first().copied();
         Some(Candidates {
-            hint_dependencies_available: HintDependenciesAvailable::Some(
-                first.into_iter().collect(),
-            ),
+            hint_dependencies_available: match eager {
+                true => HintDependenciesAvailable::All,
+                false => HintDependenciesAvailable::Some(first.into_iter().collect()),
+            },
             candidates,
             ..Candidates::default()
         })
@@ -368,8 +395,17 @@ impl DependencyProvider for Model<'_, '_> {
         candidates.sort_by_key(|id| id.into_raw());
     }
 
+    fn should_cancel_with_value(&self) -> Option<Box<dyn Any>> {
+        let again: Option<Box<dyn Any>> = Some(Box::new(()));
+        again.filter(|_| self.knowledge().begin_again)
+    }
+
     async fn get_dependencies(&self, solvable: SolvableId) -> Dependencies {
-        match self.needs(&self.terms.item_of(solvable)) {
+        let item = self.terms.item_of(solvable);
+        if let Item::Release(package, ..) = &item {
+            self.knowledge().look_at(package);
+        }
+        match self.needs(&item) {
             Ok(needs) => needs.known(),
             Err(reason) => Dependencies::Unknown(self.terms.text(reason)),
         }

@@ -80,6 +80,11 @@ fn settle(
         let mut knowledge = knowledge.borrow_mut();
         let set = match found {
             Ok(set) => set,
+            // each time there is a package more of which all releases are looked at together
+            Err(_) if knowledge.begin_again => {
+                *rounds -= 1;
+                continue;
+            }
             Err(_) if knowledge.missed_a_variant() => continue,
             Err(error) => return Err(error),
         };
@@ -122,7 +127,7 @@ fn round(
             let graph = conflict.graph(&solver);
             Err(explain::explain(&graph, solver.provider()))
         }
-        // nothing cancels it
+        // it is to begin again
         Err(UnsolvableOrCancelled::Cancelled(_)) => Err(ResolveError::GivenUp { rounds: 1 }),
     }
 }

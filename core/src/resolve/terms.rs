@@ -109,6 +109,11 @@ impl Terms {
         SolvableId::from_index(number)
     }
 
+    /// The number of an item the solver was given.
+    pub(super) fn known_item(&self, item: &Item) -> Option<SolvableId> {
+        self.items.known(item).map(SolvableId::from_index)
+    }
+
     pub(super) fn set(&self, name: Name, rule: Rule) -> VersionSetId {
         let name = self.name(name);
         VersionSetId::from_index(self.sets.number((name, rule)))
@@ -189,6 +194,10 @@ impl<T: Clone + Eq + Hash> Table<T> {
             values.push(value.clone());
             values.len() - 1
         })
+    }
+
+    fn known(&self, value: &T) -> Option<usize> {
+        self.numbers.borrow().get(value).copied()
     }
 
     fn get(&self, number: usize) -> T {
