@@ -5,6 +5,7 @@
 mod environment;
 mod flags;
 mod key_files;
+mod requests;
 mod sources;
 mod trust;
 
@@ -17,6 +18,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 pub use environment::Environment;
 pub use flags::{ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk};
 pub use key_files::{bad_key, read_key_file, read_public_key};
+pub use requests::package_request;
 pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
 pub use trust::{AsOf, KeyFor, Trust, read_trust_file};
 
@@ -67,6 +69,10 @@ pub enum Verb {
     /// Who is trusted: roots of trust, signatures, what was accepted
     #[command(subcommand)]
     Trust(TrustVerb),
+    /// Find packages by name and description
+    Search(commands::search::Arguments),
+    /// Show what installing packages would change
+    Plan(commands::plan::Arguments),
     /// Show the version and the formats this kubepkg reads and writes
     Version(commands::version::Arguments),
 }
@@ -107,6 +113,10 @@ pub enum RepoVerb {
     Keygen(commands::repo_keygen::Arguments),
     /// Make a signed index of the package files in a folder
     Index(commands::repo_index::Arguments),
+    /// Show what an index offers, who signed it, until when
+    Show(commands::repo_show::Show),
+    /// Check that an index would be accepted
+    Verify(commands::repo_show::Verify),
     /// Make a repository known to this command
     Add(commands::repo_config::Add),
     /// Show the repositories this command knows
@@ -123,8 +133,10 @@ pub enum TrustVerb {
     Root(TrustRootVerb),
     /// Sign a root, an index, or versions of packages
     Sign(commands::trust_sign::Arguments),
-    /// Show a root of trust or a trust file
+    /// Show who may sign what, and what was accepted
     Show(commands::trust_show::Arguments),
+    /// Drop what was accepted under a trust entry
+    Reset(commands::trust_reset::Arguments),
 }
 
 /// Verbs on roots of trust.
@@ -145,6 +157,10 @@ impl Verb {
             Verb::Bundle(BundleVerb::Verify(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Import(arguments)) => &arguments.reporting,
             Verb::Repo(RepoVerb::List(arguments)) => &arguments.reporting,
+            Verb::Repo(RepoVerb::Show(arguments)) => &arguments.reporting,
+            Verb::Repo(RepoVerb::Verify(arguments)) => &arguments.reporting,
+            Verb::Search(arguments) => &arguments.reporting,
+            Verb::Plan(arguments) => &arguments.reporting,
             Verb::Trust(TrustVerb::Show(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Create(_))
             | Verb::Mirror(_)

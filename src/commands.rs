@@ -6,10 +6,14 @@ pub mod bundle_inspect;
 pub mod bundle_verify;
 pub mod mirror_serve;
 pub mod node_config;
+pub mod plan;
 pub mod repo_config;
 pub mod repo_index;
 pub mod repo_keygen;
+pub mod repo_show;
+pub mod search;
 mod store_folder;
+pub mod trust_reset;
 pub mod trust_root;
 pub mod trust_show;
 pub mod trust_sign;
@@ -46,7 +50,12 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
             trust_root::run_next(arguments, printer)
         }
         Verb::Trust(TrustVerb::Sign(arguments)) => trust_sign::run(arguments, printer),
+        Verb::Trust(TrustVerb::Reset(arguments)) => trust_reset::run(arguments, printer),
         Verb::Trust(TrustVerb::Show(arguments)) => trust_show::run(arguments, printer),
+        Verb::Repo(RepoVerb::Show(arguments)) => repo_show::run_show(arguments, printer),
+        Verb::Repo(RepoVerb::Verify(arguments)) => repo_show::run_verify(arguments, printer),
+        Verb::Search(arguments) => search::run(arguments, printer),
+        Verb::Plan(arguments) => plan::run(arguments, printer),
         Verb::Version(arguments) => version::run(arguments, printer),
     }
 }

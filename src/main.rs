@@ -12,8 +12,10 @@ mod places;
 mod printer;
 mod progress;
 mod report;
+mod repositories;
 mod root_files;
 mod signing;
+mod state;
 mod summary;
 mod units;
 

@@ -35,6 +35,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_COLOR", "color", "never"),
     variable("KUBEPKG_ENCRYPT", "encrypt", "true"),
     variable("KUBEPKG_EXPIRES", "expires", "90d"),
+    variable("KUBEPKG_INSTALLED", "installed", "installed.yaml"),
     variable("KUBEPKG_JOBS", "jobs", "4"),
     variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
     variable("KUBEPKG_LOG_FORMAT", "log-format", "json"),
@@ -78,12 +79,16 @@ pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
 /// Flags without a variable: they weaken a check, overwrite, or say what a root or repository is
 /// from then on, and that must be seen in the command that does it.
 pub const WITHOUT: &[&str] = &[
+    "allow-breaking",
     "allow-referrer-holes",
     "allow-tag-back",
     "allow-unpinned-images",
     "allow-unsigned",
+    "allow-withdrawn",
     "approvals-key",
     "approvals-threshold",
+    "as-of",
+    "change-trust",
     "delegate",
     "delegate-key",
     "delegate-threshold",
@@ -93,10 +98,12 @@ pub const WITHOUT: &[&str] = &[
     "insecure-http",
     "key",
     "key-env",
+    "lock",
     "no-approvals",
     "no-images",
     "output",
     "priority",
+    "remove",
     "tag",
     "undelegate",
 ];

@@ -1,10 +1,12 @@
 //! Repositories a verb takes packages from: flags first, then the configuration.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use kubepkg_core::location::{CanonicalUrl, redacted};
-use kubepkg_core::trust::Given;
+use kubepkg_core::trust::{Given, Remembered};
 
-use super::trust::Trust;
+use super::trust::{TRUST, Trust};
 use crate::config::Config;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -19,6 +21,9 @@ pub struct Sources {
     /// Whom to trust.
     #[command(flatten)]
     pub trust: Trust,
+    /// Let these flags take the place of who was trusted for the repository before
+    #[arg(help_heading = TRUST, long)]
+    pub change_trust: bool,
 }
 
 /// Repositories in their order, and whom to trust for each.
@@ -26,6 +31,8 @@ pub struct Sources {
 pub struct Chosen {
     /// The URLs of their indexes.
     pub repositories: Vec<CanonicalUrl>,
+    /// What `repo add` called them.
+    pub names: BTreeMap<CanonicalUrl, String>,
     /// Whom to trust.
     pub given: Given,
 }
@@ -34,8 +41,13 @@ impl Sources {
     /// The repositories to use.
     ///
     /// # Errors
-    /// None is given and none is configured; one that is given is trusted by nobody.
-    pub fn chosen(&self, printer: &Printer) -> Result<Chosen, CommandError> {
+    /// None is given and none is configured; nothing says whom to trust. Who is trusted for a
+    /// repository that was used before is remembered.
+    pub fn chosen(
+        &self,
+        remembered: &Remembered,
+        printer: &Printer,
+    ) -> Result<Chosen, CommandError> {
         let config = Config::of_user_if_any()?;
         let configured = config.as_ref().map_or(&[][..], Config::repositories);
         for repo in self.repo.iter().filter(|repo| has_unused_parts(repo)) {
@@ -63,7 +75,7 @@ impl Sources {
             );
         }
         let known = |url: &CanonicalUrl| configured.iter().any(|known| known.url == *url);
-        if !repositories.iter().any(known) {
+        if remembered.memories.is_empty() && !repositories.iter().any(known) {
             self.trust.required()?;
         }
         let mut given = self.trust.given()?;
@@ -79,7 +91,11 @@ impl Sources {
                 }
             }
         }
+        let names = configured.iter();
         Ok(Chosen {
+            names: names
+                .map(|known| (known.url.clone(), known.name.clone()))
+                .collect(),
             repositories,
             given,
         })

@@ -14,7 +14,7 @@ use super::key_files::{read_key_file, read_public_key};
 use crate::error::CommandError;
 use crate::units::parse_duration;
 
-const TRUST: &str = "Trust";
+pub(super) const TRUST: &str = "Trust";
 
 /// Larger than any trust file, in bytes.
 const MAX_TRUST_FILE: u64 = 1024 * 1024;

@@ -10,12 +10,14 @@ use kubepkg_core::name::PackageName;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::resolve::{Request, Variants};
 use kubepkg_core::time::Time;
+use kubepkg_core::trust::Remembered;
 
-use crate::cli::{Chosen, Force, Jobs, Reach, Sources};
+use crate::cli::{Chosen, Force, Jobs, Reach, Sources, package_request};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
 use crate::progress::Meter;
+use crate::state::State;
 use crate::summary;
 use crate::units::{size, span};
 
@@ -26,8 +28,8 @@ use crate::units::{size, span};
     after_long_help = LONG
 )]
 pub struct Arguments {
-    /// Packages, each with an optional constraint: web, cert-manager@~1.21
-    #[arg(value_name = "PACKAGE[@CONSTRAINT]", required = true)]
+    /// Packages, each with an optional variant and constraint: web, cert-manager@~1.21
+    #[arg(value_name = "PACKAGE[:VARIANT][@CONSTRAINT]", required = true)]
     pub packages: Vec<String>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
@@ -72,9 +74,10 @@ const EXAMPLE: &str = "Example:\n  kubepkg bundle create web -o site.tar --repo 
 
 const LONG: &str = "\
 What is trusted: the indexes, when one of the given public keys signed them; all other content \
-by the digests the indexes pin. What is written: FILE, which appears whole or not at all, and a \
-file beside it while the work goes on. A second run with the same FILE needs --force. The index \
-file of a repository that was made with `repo index --url URL` counts as the repository at URL.
+by the digests the indexes pin. What is written: FILE, which appears whole or not at all, a \
+file beside it while the work goes on, and the memory of what was accepted \
+(~/.local/state/kubepkg), so that an older index is refused next time. A second run with the same \
+FILE needs --force; it needs no key for a repository that was used before. The index file of a repository that was made with `repo index --url URL` counts as the repository at URL.
 
 Example:
   kubepkg bundle create web -o site.tar --repo https://packages.example.com/index.yaml \\
@@ -103,7 +106,9 @@ impl FromStr for TagChoice {
 
 /// Creates the bundle.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    let options = options(&arguments, printer)?;
+    let state = State::of_user(printer);
+    let remembered = state.read()?;
+    let options = options(&arguments, remembered, printer)?;
     let client = arguments
         .reach
         .client(arguments.mirror.as_deref(), &arguments.jobs)?;
@@ -113,6 +118,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let created = interrupt::run(printer, again, async {
         Ok(create(&client, &options, &meter).await?)
     })?;
+    if !state.save(&options.remembered, &created.remembered)? {
+        printer.warn(
+            "another run has accepted something else of these repositories meanwhile, and that \
+             is what stays remembered",
+        );
+    }
     for warning in &created.warnings {
         printer.warn(warning);
     }
@@ -127,7 +138,11 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     ))
 }
 
-fn options(arguments: &Arguments, printer: &Printer) -> anyhow::Result<Options> {
+fn options(
+    arguments: &Arguments,
+    remembered: Remembered,
+    printer: &Printer,
+) -> anyhow::Result<Options> {
     if arguments.output.as_os_str() == "-" {
         return Err(CommandError::usage(
             "a bundle is filled in many places at once, so it needs a file",
@@ -138,12 +153,13 @@ fn options(arguments: &Arguments, printer: &Printer) -> anyhow::Result<Options> 
     let requests: Vec<Request> = arguments
         .packages
         .iter()
-        .map(|text| request(text))
+        .map(|text| package_request(text))
         .collect::<anyhow::Result<_>>()?;
     let Chosen {
         repositories,
         given,
-    } = arguments.sources.chosen(printer)?;
+        ..
+    } = arguments.sources.chosen(&remembered, printer)?;
     Ok(Options {
         output: arguments.output.clone(),
         force: arguments.force.force,
@@ -164,20 +180,11 @@ fn options(arguments: &Arguments, printer: &Printer) -> anyhow::Result<Options> 
             .map(|choice| (choice.tag.clone(), choice.digest))
             .collect(),
         jobs: usize::from(arguments.jobs.jobs),
+        remembered,
+        change_trust: arguments.sources.change_trust,
+        max_age: arguments.sources.trust.max_age_seconds(),
         now: Time::now(),
     })
-}
-
-/// A package that is asked for. An empty constraint is a variable that was empty, not a wish.
-fn request(text: &str) -> anyhow::Result<Request> {
-    if text.ends_with('@') {
-        return Err(
-            CommandError::usage(format!("\"{text}\" has no constraint after '@'"))
-                .hint("leave the '@' out to take the newest version")
-                .into(),
-        );
-    }
-    Ok(text.parse()?)
 }
 
 /// The packages, and why each is in the bundle.

@@ -4,29 +4,31 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use kubepkg_core::bundle::Bundle;
+use kubepkg_core::store::ReceiptIndex;
 use kubepkg_core::time::Time;
 use kubepkg_importer::{Imported, Options, Trusted, import, verify_head};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use serde_json::json;
 
 use super::store_folder;
-use crate::cli::{Format, Reporting, Trust};
+use crate::cli::{AsOf, Format, Reporting, Trust};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::progress::Meter;
 use crate::summary;
-use crate::units::{size, span};
+use crate::units::{local_time, size, span};
 
 /// Flags of `bundle import`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  kubepkg bundle import site.tar --store /srv/mirror --public-key \
                   release.pub",
-    after_long_help = "What is trusted: the public keys given here and what this store accepted \
-                       before, nothing in the file. What is\nwritten: content and names in the \
-                       store, all in one step after everything was checked. A second run with \
-                       the\nsame file does nothing and says so; an interrupted one is simply run \
-                       again.\n\nExample:\n  kubepkg bundle import site.tar --store /srv/mirror \
+    after_long_help = "What is trusted: the keys given here or with an earlier import into this \
+                       store, and what it accepted before; nothing in the file. What is written: \
+                       content and names in the store, and who is trusted, all in one step \
+                       after everything was checked. Later imports need no keys; other ones need \
+                       --change-trust. A second run with the same file does nothing and says so; \
+                       an interrupted one is simply run again.\n\nExample:\n  kubepkg bundle import site.tar --store /srv/mirror \
                        --public-key release.pub"
 )]
 pub struct Arguments {
@@ -42,12 +44,21 @@ pub struct Arguments {
     /// Let a package move its tags back to an older version
     #[arg(long)]
     pub allow_tag_back: bool,
+    /// Take in versions their publisher has withdrawn
+    #[arg(long)]
+    pub allow_withdrawn: bool,
     /// How many processors are used; all of them when not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Whom to trust.
     #[command(flatten)]
     pub trust: Trust,
+    /// Let these flags take the place of who the store trusts for a repository
+    #[arg(help_heading = "Trust", long)]
+    pub change_trust: bool,
+    /// When expiry is judged.
+    #[command(flatten)]
+    pub as_of: AsOf,
     /// Form of the answer.
     #[command(flatten)]
     pub reporting: Reporting,
@@ -55,13 +66,20 @@ pub struct Arguments {
 
 /// Imports the bundle.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    arguments.trust.required()?;
     let trusted = Trusted {
         given: arguments.trust.given()?,
         allow_unpinned_images: arguments.allow_unpinned_images,
         allow_tag_back: arguments.allow_tag_back,
+        allow_withdrawn: arguments.allow_withdrawn,
+        change_trust: arguments.change_trust,
+        as_of: arguments.as_of.as_of,
+        max_age: arguments.trust.max_age_seconds(),
     };
     store_folder::check(&arguments.store)?;
+    if arguments.trust.names_nobody() && !FileStore::is_at(&arguments.store)? {
+        // a store may know whom to trust, a new one does not
+        arguments.trust.required()?;
+    }
     let bundle = Bundle::open(&arguments.file)?;
     let options = Options {
         now: Time::now(),
@@ -94,7 +112,35 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             "commit": imported.commit,
             "receipt": imported.receipt,
         })),
-        Format::Table => printer.answer(&told(&arguments, &bundle, &imported, began.elapsed())),
+        Format::Table => {
+            printer.answer(&told(&arguments, &bundle, &imported, began.elapsed()))?;
+            for index in &imported.receipt.repositories {
+                printer.say(&acceptable(index));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// How long clusters behind this mirror can go on with an index.
+fn acceptable(index: &ReceiptIndex) -> String {
+    match index.acceptable_until {
+        Some(time) => {
+            let left = time.since(Time::now());
+            let left = match u64::try_from(left) {
+                Ok(left) => format!("for {}", span(Duration::from_secs(left))),
+                Err(_) => "no more".to_owned(),
+            };
+            format!(
+                "{} is acceptable until {} ({left})",
+                index.url,
+                local_time(time)
+            )
+        }
+        None => format!(
+            "{} does not expire: nobody notices when newer ones are held back",
+            index.url
+        ),
     }
 }
 

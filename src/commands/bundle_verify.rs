@@ -8,7 +8,7 @@ use kubepkg_core::time::Time;
 use kubepkg_importer::{Checked, Judged, Trusted, verify};
 use serde_json::json;
 
-use crate::cli::{Format, Reporting, Trust};
+use crate::cli::{AsOf, Format, Reporting, Trust};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::progress::Meter;
@@ -31,12 +31,18 @@ pub struct Arguments {
     /// Accept images that no signed package pins by digest
     #[arg(long)]
     pub allow_unpinned_images: bool,
+    /// Accept versions their publisher has withdrawn
+    #[arg(long)]
+    pub allow_withdrawn: bool,
     /// How many processors are used; all of them when not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
     /// Whom to trust.
     #[command(flatten)]
     pub trust: Trust,
+    /// When expiry is judged.
+    #[command(flatten)]
+    pub as_of: AsOf,
     /// Form of the answer.
     #[command(flatten)]
     pub reporting: Reporting,
@@ -48,6 +54,9 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let trusted = Trusted {
         given: arguments.trust.given()?,
         allow_unpinned_images: arguments.allow_unpinned_images,
+        allow_withdrawn: arguments.allow_withdrawn,
+        as_of: arguments.as_of.as_of,
+        max_age: arguments.trust.max_age_seconds(),
         ..Trusted::default()
     };
     let bundle = Bundle::open(&arguments.file)?;

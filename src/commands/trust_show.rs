@@ -1,5 +1,6 @@
 //! `trust show`: who may sign what, until when, and what was accepted.
 
+mod memory;
 mod root;
 
 use std::path::PathBuf;
@@ -17,15 +18,20 @@ use crate::root_files;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  kubepkg trust show root.yaml",
-    after_long_help = "Shows a root of trust (who may sign what, how many must, until when, who \
-                       has signed it) or a trust file. Nothing is judged against keys of yours, \
-                       and nothing is written.\n\nExample:\n  kubepkg trust show root.yaml\n  kubepkg \
-                       trust show trust.yaml -o json"
+    after_long_help = "With FILE: a root of trust (who may sign what, how many must, until when, \
+                       who has signed it) or a trust file. With --store: whom a mirror's store \
+                       trusts and what it accepted. With neither: what this command remembers \
+                       of the repositories it used. Nothing is judged, and nothing is \
+                       written.\n\nExample:\n  kubepkg trust show root.yaml\n  kubepkg trust show \
+                       --store /srv/mirror -o json"
 )]
 pub struct Arguments {
     /// A root or a trust file
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    #[arg(value_name = "FILE", conflicts_with = "store")]
+    pub file: Option<PathBuf>,
+    /// A mirror's store on this host
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
     /// Form of the answer.
     #[command(flatten)]
     pub reporting: Reporting,
@@ -33,13 +39,20 @@ pub struct Arguments {
 
 /// Shows it.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    let file = &arguments.file;
+    let format = arguments.reporting.output;
+    let file = match (&arguments.file, &arguments.store) {
+        (Some(file), _) => file,
+        (None, Some(store)) => {
+            return memory::show(&memory::of_store(store, printer)?, format, printer);
+        }
+        (None, None) => return memory::show(&memory::of_user(printer)?, format, printer),
+    };
     if is_trust_file(file)? {
         let entries = read_trust_file(file)?;
-        return show_entries(&entries, arguments.reporting.output, printer);
+        return show_entries(&entries, format, printer);
     }
     let read = root_files::read(file)?;
-    root::show(file, &read, arguments.reporting.output, printer)
+    root::show(file, &read, format, printer)
 }
 
 /// Whether a file says it is a trust file. All else is taken for a root, which says better what

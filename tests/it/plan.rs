@@ -1,0 +1,120 @@
+//! `plan` on files alone: what would change, why, and a lock of it.
+
+use kubepkg_core::lock::Lock;
+use kubepkg_test_support::Package;
+
+use crate::publisher::Publisher;
+
+fn publisher() -> Publisher {
+    let publisher = Publisher::new();
+    publisher.publish(&[
+        Package::new("web", "1.0.0").requires("db", ">=2"),
+        Package::new("web", "2.0.0").requires("db", ">=3"),
+        Package::new("db", "2.0.0"),
+        Package::new("db", "3.0.0"),
+        Package::new("old", "1.0.0").requires("db", "<3"),
+    ]);
+    publisher
+}
+
+const INSTALLED: &str = "apiVersion: kubepkg.dev/v1\nkind: Installed\npackages:\n- name: db\n  \
+                         version: 2.0.0\n";
+
+fn plan<'a>(
+    publisher: &'a Publisher,
+    repo: &'a str,
+) -> impl Fn(&[&str]) -> crate::command::Run + 'a {
+    move |flags| {
+        let call = ["plan", "--repo", repo, "--public-key", "release.pub"];
+        publisher.scratch.run(&[&call[..], flags].concat())
+    }
+}
+
+#[test]
+fn what_would_change_and_why() {
+    let publisher = publisher();
+    let repo = publisher.repo();
+    let plan = plan(&publisher, &repo);
+    publisher.scratch.write("installed.yaml", INSTALLED);
+    let run = plan(&["web", "--installed", "installed.yaml"]).ok();
+    let rows: Vec<Vec<&str>> = run
+        .stdout
+        .lines()
+        .take(3)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        rows[0],
+        ["ACTION", "PACKAGE", "FROM", "TO", "REPOSITORY", "WHY"]
+    );
+    assert_eq!(
+        rows[1][..5],
+        ["upgrade", "db", "2.0.0", "3.0.0", repo.as_str()]
+    );
+    assert_eq!(rows[1][5..], ["required", "by", "web", "2.0.0"]);
+    assert_eq!(rows[2][..4], ["install", "web", "-", "2.0.0"]);
+    assert!(
+        run.stdout.ends_with("1 to install, 1 to upgrade\n"),
+        "{}",
+        run.stdout
+    );
+    let json = plan(&["web@<2", "--installed", "installed.yaml", "-o", "json"])
+        .ok()
+        .json();
+    assert_eq!(json["kind"], "Plan");
+    assert_eq!(json["changes"][0]["action"], "keep");
+    assert_eq!(json["changes"][1]["to"]["version"], "1.0.0");
+    // an empty cluster without a list
+    plan(&["db"]).ok();
+    plan(&[]).fails(2, "required");
+    plan(&["web", "--installed", "none.yaml"]).fails(4, "cannot read the list");
+    publisher
+        .scratch
+        .write("bad.yaml", INSTALLED.replace("version", "wersion"));
+    plan(&["web", "--installed", "bad.yaml"])
+        .fails(2, "wersion")
+        .says("where: bad.yaml");
+}
+
+#[test]
+fn what_is_installed_is_not_broken_in_silence() {
+    let publisher = publisher();
+    let repo = publisher.repo();
+    let plan = plan(&publisher, &repo);
+    let both = format!(
+        "{INSTALLED}- name: old\n  version: 1.0.0\n  requires:\n  - {{package: db, version: \"<3\"}}\n"
+    );
+    publisher.scratch.write("installed.yaml", both);
+    let web = ["web@2.0.0", "--installed", "installed.yaml"];
+    let run = plan(&web);
+    assert_eq!(run.stdout, "");
+    assert_ne!(run.code, 0);
+    assert!(run.stderr.contains("old 1.0.0"), "{}", run.stderr);
+    assert!(run.stderr.contains("--allow-breaking"), "{}", run.stderr);
+    let run = plan(&[&web[..], &["--allow-breaking"]].concat()).ok();
+    assert!(
+        run.stdout
+            .contains("these will not hold any more:\n  old 1.0.0"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn a_lock_says_exactly_what() {
+    let publisher = publisher();
+    let repo = publisher.repo();
+    let plan = plan(&publisher, &repo);
+    plan(&["web", "--lock", "web.lock"])
+        .ok()
+        .says("wrote web.lock: 2 packages");
+    let lock = Lock::read(&publisher.scratch.read("web.lock")).unwrap();
+    assert_eq!(lock.packages["db"].version, "3.0.0");
+    assert_eq!(lock.repositories.keys().collect::<Vec<_>>(), [&repo]);
+    // the same again is fine, another one is not written over it
+    plan(&["web", "--lock", "web.lock"])
+        .ok()
+        .says("holds this lock already");
+    plan(&["web@<2", "--lock", "web.lock"]).fails(1, "the output exists already");
+    plan(&["web@<2", "--lock", "web.lock", "--force"]).ok();
+}
