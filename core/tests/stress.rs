@@ -148,6 +148,85 @@ fn a_file_of_one_string_is_refused_in_a_short_message() {
 }
 
 #[test]
+fn one_long_value_of_any_member_is_refused_in_a_short_message() {
+    let long = "a".repeat(MIB);
+    let trust = "apiVersion: kubepkg.dev/v1\nkind: Trust\nentries:\n- ";
+    let lock = "apiVersion: kubepkg.dev/v1\nkind: Lock\npackages:\n";
+    let installed = "apiVersion: kubepkg.dev/v1\nkind: Installed\n";
+    let source = "kind: PackageSource\nmetadata: {name: a}\nspec: ";
+    let url = "url: https://a.example.com/index.yaml\n  keys: [a.pub]\n  ";
+    let mut long_winded = Vec::new();
+    for (reader, text) in [
+        ("trust file", format!("{trust}url: {long}\n")),
+        (
+            "trust file",
+            format!("{trust}url: https://{long}\n  keys: []\n"),
+        ),
+        ("trust file", format!("{trust}{url}id: {long}\n")),
+        (
+            "trust file",
+            format!("{trust}url: https://a.example.com/x\n  keys: [{long}]\n"),
+        ),
+        ("trust file", format!("{trust}{url}platforms: [{long}]\n")),
+        (
+            "trust file",
+            format!("{trust}{url}locations: [\"{long}:\"]\n"),
+        ),
+        ("trust file", format!("{trust}{url}{long}: 1\n")),
+        ("lock", format!("{lock}  {long}: {{}}\n")),
+        (
+            "lock",
+            format!("{lock}  a: {{version: {long}, digest: {long}}}\n"),
+        ),
+        ("installed", format!("{installed}{long}: 1\n")),
+        (
+            "installed",
+            format!("{installed}packages: [{{name: {long}, version: 1.0.0}}]\n"),
+        ),
+        (
+            "installed",
+            format!("{installed}packages: [{{name: a, version: {long}}}]\n"),
+        ),
+        ("sources", format!("{source}{{version: {long}}}\n")),
+        (
+            "sources",
+            format!("{source}{{version: 1.0.0, {long}: 1}}\n"),
+        ),
+        (
+            "sources",
+            format!("kind: PackageSource\nmetadata: {{name: {long}}}\nspec: {{version: 1.0.0}}\n"),
+        ),
+        ("index", index(&format!("  {long}: {{versions: []}}\n"))),
+        (
+            "index",
+            index(&format!("  a: {{versions: [{{version: {long}}}]}}\n")),
+        ),
+        ("index", listed(&format!("version: {long}"))),
+        (
+            "index",
+            format!("kind: RepositoryIndex\nrepository: {long}\n"),
+        ),
+        (
+            "index",
+            format!("kind: RepositoryIndex\ngenerated: {long}\n"),
+        ),
+        ("root", format!("signed: {{version: 1, expires: {long}}}\n")),
+        ("root", format!("signed: {{{long}: 1}}\n")),
+        ("memory", format!("{{\"{long}\": 1}}")),
+    ] {
+        let (_, read) = READERS.iter().find(|(name, _)| *name == reader).unwrap();
+        let start: String = text.chars().filter(|c| *c != 'a').take(120).collect();
+        let label = format!("{reader}: {start}");
+        let message = in_time(&label, || read(&text)).expect_err(&label);
+        if message.len() > MESSAGE {
+            let start: String = message.chars().take(80).collect();
+            long_winded.push(format!("{label}\n  {start}"));
+        }
+    }
+    assert!(long_winded.is_empty(), "{}", long_winded.join("\n"));
+}
+
+#[test]
 fn an_index_with_one_long_string_in_a_spec_is_read() {
     let long = "a".repeat(LONG);
     let text = listed(&format!("version: 1.0.0\nimages:\n- {long}"));

@@ -1,11 +1,14 @@
 //! usage: index-bench read|plan DIR
+//!        index-bench first|again DIR CACHE
 //!
 //! What `benches/index` measures, on a folder that index-gen wrote. Time and memory of the
 //! whole process are for the caller to take.
 //!
 //!   read    the index is read from disk, its signature and every digest checked, one package
 //!           selected; prints the number of versions
-//!   plan    the same, then the distribution is resolved five times; prints the number of
+//!   first   the same, and what a repeat needs is written to CACHE; prints nothing
+//!   again   the same with the same index: its digest is checked against the kept one
+//!   plan    the same as read, then the distribution is resolved five times; prints the number of
 //!           packages and the median in milliseconds
 #![expect(
     clippy::print_stderr,
@@ -19,14 +22,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use kubepkg_bench::DISTRIBUTION;
+use kubepkg_core::Digest;
 use kubepkg_core::index::Index;
+use kubepkg_core::index::signature::Signatures;
 use kubepkg_core::keys::PublicKey;
 use kubepkg_core::resolve::state::State;
 use kubepkg_core::resolve::{Install, install};
 use kubepkg_core::select::{Catalog, Source};
-use kubepkg_core::time::Time;
-use kubepkg_core::trust::{Anchor, Entry, Offer, judge};
 use kubepkg_core::version::Constraint;
 
 type Failure = Box<dyn std::error::Error>;
@@ -34,18 +38,46 @@ type Failure = Box<dyn std::error::Error>;
 /// Where the index claims to be from.
 const URL: &str = "https://packages.example.com/index.yaml";
 
+/// The index and its signature, checked as every reader checks them.
 fn read(dir: &Path) -> Result<Index, Failure> {
-    let index = fs::read(dir.join("index.yaml"))?;
-    let signature = fs::read(dir.join("index.yaml.sig"))?;
+    let index = Bytes::from(fs::read(dir.join("index.yaml"))?);
+    let signature = Signatures::parse(&fs::read(dir.join("index.yaml.sig"))?)?;
     let key = PublicKey::from_pem(&fs::read_to_string(dir.join("release.pub"))?)?;
-    let entry = Entry::new(URL.parse()?, Anchor::any_of(vec![key]));
-    let offer = Offer {
-        index: &index,
-        signature: Some(&signature),
-    };
-    // A day after what index-gen says; an old index is warned of only.
-    let verdict = judge(&entry, offer, None, Time::from_unix(1_790_086_400))?;
-    Ok(verdict.index)
+    if signature.signed_by(&index, &[key]).is_empty() {
+        return Err("the signature does not hold".into());
+    }
+    Ok(Index::read_shared(index)?)
+}
+
+/// Reads the index and keeps what a repeat needs: the digests of index and table, as a memory
+/// holds them, and the table.
+fn first(dir: &Path, cache: &Path) -> Result<(), Failure> {
+    let index = read(dir)?;
+    let table = index.table().ok_or("the index has no table")?;
+    fs::create_dir_all(cache)?;
+    let digest = Digest::sha256(fs::read(dir.join("index.yaml"))?);
+    fs::write(
+        cache.join("digests"),
+        format!("{digest} {}", Digest::sha256(&table)),
+    )?;
+    fs::write(cache.join("table"), table)?;
+    Ok(())
+}
+
+/// The index whose digest was kept when its signature was checked.
+fn again(dir: &Path, cache: &Path) -> Result<Index, Failure> {
+    let digests = fs::read_to_string(cache.join("digests"))?;
+    let (digest, table) = digests.split_once(' ').ok_or("two digests")?;
+    let text = Bytes::from(fs::read(dir.join("index.yaml"))?);
+    if !digest.parse::<Digest>()?.matches(&text) {
+        return Err("another index".into());
+    }
+    let kept: Digest = table.parse()?;
+    Ok(Index::with_table(
+        text,
+        &fs::read(cache.join("table"))?,
+        &kept,
+    )?)
 }
 
 fn catalog(index: Index) -> Catalog {
@@ -56,8 +88,7 @@ fn catalog(index: Index) -> Catalog {
     }])
 }
 
-fn select(dir: &Path) -> Result<(), Failure> {
-    let index = read(dir)?;
+fn select(index: Index) -> Result<(), Failure> {
     let versions: usize = index.packages.values().map(|p| p.versions.len()).sum();
     let catalog = catalog(index);
     let chosen = catalog.select(DISTRIBUTION, Some(&Constraint::parse(">=1")?))?;
@@ -90,10 +121,12 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
-        ["read", dir] => select(Path::new(dir)),
+        ["read", dir] => read(Path::new(dir)).and_then(select),
+        ["first", dir, cache] => first(Path::new(dir), Path::new(cache)),
+        ["again", dir, cache] => again(Path::new(dir), Path::new(cache)).and_then(select),
         ["plan", dir] => plan(Path::new(dir)),
         _ => {
-            eprintln!("usage: index-bench read|plan DIR");
+            eprintln!("usage: index-bench read|plan DIR, or first|again DIR CACHE");
             return ExitCode::from(2);
         }
     };
