@@ -71,6 +71,7 @@ classified_types![
     kubepkg_core::yaml::YamlError,
     kubepkg_importer::ClaimError,
     kubepkg_importer::ImportError,
+    kubepkg_importer::WantError,
     kubepkg_mirror::serve::ServeError,
     kubepkg_node_config::Error,
     kubepkg_remote::RemoteError,

@@ -14,7 +14,7 @@ use kubepkg_core::progress::Progress;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::resolve::{Request, Variants};
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::Given;
+use kubepkg_core::trust::{Clock, Given, Remembered};
 use kubepkg_remote::Client;
 
 use crate::CreateError;
@@ -39,6 +39,12 @@ pub struct Options {
     pub repositories: Vec<CanonicalUrl>,
     /// Who is trusted for them.
     pub given: Given,
+    /// What was accepted of them before.
+    pub remembered: Remembered,
+    /// What is given takes the place of the trust that is remembered.
+    pub change_trust: bool,
+    /// Largest age of an index in seconds.
+    pub max_age: Option<i64>,
     /// The packages asked for.
     pub requests: Vec<Request>,
     /// Whose requirements travel along.
@@ -72,6 +78,8 @@ pub struct Created {
     pub packages: Vec<Chosen>,
     /// What should be said.
     pub warnings: Vec<String>,
+    /// What to remember of the repositories from now on.
+    pub remembered: Remembered,
 }
 
 /// Creates a bundle.
@@ -87,9 +95,16 @@ pub async fn create(
     progress: &dyn Progress,
 ) -> Result<Created, CreateError> {
     let places = repositories::places(client, &options.repositories).await?;
-    let entries = repositories::entries(&options.given, &places)?;
+    let mut remembered = options.remembered.clone();
+    let entries =
+        repositories::entries(&options.given, &places, &remembered, options.change_trust)?;
+    let clock = Clock {
+        max_age: options.max_age,
+        ..remembered.clock(options.now)
+    };
     let output = Output::begin(&options.output, options.force)?;
-    let repositories = repositories::load(client, &places, &entries, options.now).await?;
+    let repositories =
+        repositories::load(client, &places, &entries, &mut remembered, clock).await?;
     let mut choice = choose(
         &repositories,
         &options.requests,
@@ -143,6 +158,7 @@ pub async fn create(
         head,
         packages: choice.packages,
         warnings,
+        remembered,
     })
 }
 

@@ -13,7 +13,7 @@ mod error;
 mod fill;
 mod output;
 mod place;
-mod repositories;
+pub mod repositories;
 mod tags;
 
 pub use choose::Chosen;

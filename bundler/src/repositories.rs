@@ -1,16 +1,18 @@
 //! The repositories a bundle is made from: their files as they came, and their indexes, judged.
+//! [`load_index`] serves all who need an index and no bundle.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kubepkg_core::bundle::format::{MAX_ROOT, MAX_ROOTS};
 use kubepkg_core::bundle::head::{HeadFile, HeadRepository};
 use kubepkg_core::digest::Digest;
 use kubepkg_core::index::signature::MAX_SIGNATURE_FILE;
 use kubepkg_core::index::{Index, MAX_INDEX};
 use kubepkg_core::location::CanonicalUrl;
-use kubepkg_core::time::Time;
-use kubepkg_core::trust::{self, Entry, Given, GivenError, Offer};
+use kubepkg_core::trust::{
+    Anchor, CURRENT, Clock, Entry, Given, MAX_ROOT, MAX_ROOT_VERSION, Offer, Remembered, Roots,
+    TrustError, Verdict, first_root, numbered,
+};
 use kubepkg_core::yaml;
 use kubepkg_remote::{Client, RemoteError};
 
@@ -103,92 +105,175 @@ async fn same(client: &Client, a: &Place, b: &Place) -> Result<bool, CreateError
     Ok(a.bytes == b.bytes)
 }
 
-/// The trust entries of `places`. A key may be given for the file that was named as well as
-/// for the URL it is called by.
-pub fn entries(given: &Given, places: &[Place]) -> Result<Vec<Entry>, GivenError> {
+/// The trust entries of `places`, as given, else as remembered. A key may be given for the
+/// file that was named as well as for the URL it is called by.
+///
+/// # Errors
+/// Keys that do not fit the places, and trust that is not the remembered one unless `change`
+/// says that this is meant.
+pub fn entries(
+    given: &Given,
+    places: &[Place],
+    remembered: &Remembered,
+    change: bool,
+) -> Result<Vec<Entry>, CreateError> {
     let mut given = given.clone();
-    for (url, _) in &mut given.by_url {
+    let by_url = given.by_url.iter_mut().chain(&mut given.root_by_url);
+    for (url, _) in by_url {
         if let Some(place) = places.iter().find(|place| place.from == *url) {
             *url = place.url.clone();
         }
     }
     let urls: Vec<CanonicalUrl> = places.iter().map(|place| place.url.clone()).collect();
-    given.entries(&urls)
-}
-
-/// Loads the repositories at `places`, the one with the highest priority first, each judged by
-/// its entry. What a repository offered before is not known here, so an older index passes.
-pub async fn load(
-    client: &Client,
-    places: &[Place],
-    entries: &[Entry],
-    now: Time,
-) -> Result<Vec<Loaded>, CreateError> {
-    let mut loaded = Vec::with_capacity(entries.len());
-    for (n, (place, entry)) in places.iter().zip(entries).enumerate() {
-        let priority = i32::try_from(entries.len() - n).unwrap_or(i32::MAX);
-        let mut changes = 0;
-        loaded.push(loop {
-            match load_one(client, place, entry, priority, now).await {
-                Err(CreateError::Remote(error))
-                    if error.has_changed_meanwhile() && changes < MAX_CHANGES =>
-                {
-                    changes += 1;
-                }
-                done => break done?,
-            }
-        });
+    let entries = remembered.entries(&given, &urls)?;
+    for entry in &entries {
+        remembered
+            .check_entry(entry, change)
+            .map_err(|source| refused(&entry.url, source))?;
     }
-    Ok(loaded)
+    Ok(entries)
 }
 
-async fn load_one(
+/// An index that is accepted, and the files it came with.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// What came out.
+    pub verdict: Verdict,
+    /// Its files, by path beside the index, sorted. Of a chain of roots only what was fetched.
+    pub files: Vec<(String, Bytes)>,
+}
+
+/// How much of a chain of roots is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chain {
+    /// All of it, as a bundle carries it.
+    Whole,
+    /// From the version accepted last on, where the entry trusts a root; else nothing.
+    New,
+}
+
+/// Fetches the index at `place` and judges it by `entry` and what is remembered. What is older
+/// than what was accepted is refused. The caller takes the verdict into its memory
+/// ([`Remembered::accept`]).
+///
+/// # Errors
+/// See [`CreateError`].
+pub async fn load_index(
     client: &Client,
     place: &Place,
     entry: &Entry,
-    priority: i32,
-    now: Time,
-) -> Result<Loaded, CreateError> {
+    remembered: &Remembered,
+    clock: Clock,
+    chain: Chain,
+) -> Result<Accepted, CreateError> {
+    let mut changes = 0;
+    loop {
+        match fetch_and_judge(client, place, entry, remembered, clock, chain).await {
+            Err(CreateError::Remote(error))
+                if error.has_changed_meanwhile() && changes < MAX_CHANGES =>
+            {
+                changes += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn fetch_and_judge(
+    client: &Client,
+    place: &Place,
+    entry: &Entry,
+    remembered: &Remembered,
+    clock: Clock,
+    chain: Chain,
+) -> Result<Accepted, CreateError> {
     let Place { url, from } = place;
     let index = client.fetch(from, MAX_INDEX).await?.bytes;
     let signature_name = format!("{}.sig", from.file_name());
     let signature = optional(client, from, &signature_name, MAX_SIGNATURE_FILE).await?;
-    let roots = roots(client, from).await?;
+    let first = match (chain, &entry.anchor) {
+        (Chain::Whole, _) => Some(1),
+        (Chain::New, Anchor::Root(_)) => Some(first_root(entry, remembered.memory(&entry.id))),
+        (Chain::New, _) => None,
+    };
+    let roots = match first {
+        Some(first) => roots(client, from, first).await?,
+        None => Roots::default(),
+    };
     let offer = Offer {
         index: &index,
         signature: signature.as_deref(),
+        roots: Some(&roots),
     };
-    let verdict = trust::judge(entry, offer, None, now).map_err(|source| CreateError::Trust {
-        url: url.clone(),
-        source: Box::new(source),
-    })?;
+    let verdict = remembered
+        .judge(entry, offer, clock)
+        .and_then(|verdict| verdict.refuse_older(entry).map(|()| verdict))
+        .map_err(|source| refused(url, source))?;
     let mut files = vec![(url.file_name().to_owned(), index)];
     // they travel under the names they have where the index is served
     let signature_name = format!("{}.sig", url.file_name());
     files.extend(signature.map(|bytes| (signature_name, bytes)));
-    files.extend(roots);
+    files.extend(roots.current.map(|bytes| (CURRENT.to_owned(), bytes)));
+    let numbers = roots.numbered.into_iter();
+    files.extend(numbers.map(|(number, bytes)| (numbered(number), bytes)));
     files.sort_by(|a, b| a.0.cmp(&b.0));
-    let mut warnings: Vec<String> = verdict.warnings.iter().map(ToString::to_string).collect();
-    let left_out = verdict.index.left_out.len();
-    if left_out > 0 {
-        warnings.push(format!(
-            "{url}: {left_out} versions are made for a newer kubepkg and cannot be chosen"
-        ));
-    }
-    if url.scheme() == "file" {
-        warnings.push(format!(
-            "{url} does not say where it is served, so the bundle calls the repository by this \
-             path; made from another folder it is another repository, with no memory of older \
-             indexes. Make the index with `kubepkg repo index --url URL`"
-        ));
-    }
-    Ok(Loaded {
+    Ok(Accepted { verdict, files })
+}
+
+fn refused(url: &CanonicalUrl, source: TrustError) -> CreateError {
+    CreateError::Trust {
         url: url.clone(),
-        priority,
-        index: Arc::new(verdict.index),
-        files,
-        warnings,
-    })
+        source: Box::new(source),
+    }
+}
+
+/// Loads the repositories at `places`, the one with the highest priority first, each judged by
+/// its entry and by what is remembered, which takes in what is accepted.
+pub async fn load(
+    client: &Client,
+    places: &[Place],
+    entries: &[Entry],
+    remembered: &mut Remembered,
+    clock: Clock,
+) -> Result<Vec<Loaded>, CreateError> {
+    let mut loaded = Vec::with_capacity(entries.len());
+    for (n, (place, entry)) in places.iter().zip(entries).enumerate() {
+        let priority = i32::try_from(entries.len() - n).unwrap_or(i32::MAX);
+        let chain = Chain::Whole;
+        let accepted = load_index(client, place, entry, remembered, clock, chain).await?;
+        remembered.accept(entry, &accepted.verdict);
+        loaded.push(Loaded::of(place, priority, accepted));
+    }
+    Ok(loaded)
+}
+
+impl Loaded {
+    fn of(place: &Place, priority: i32, accepted: Accepted) -> Loaded {
+        let url = &place.url;
+        let Accepted { verdict, files } = accepted;
+        let mut warnings: Vec<String> = verdict.warnings.iter().map(ToString::to_string).collect();
+        let left_out = verdict.index.left_out.len();
+        if left_out > 0 {
+            warnings.push(format!(
+                "{url}: {left_out} versions cannot be chosen: they are made for another kubepkg, \
+                 or lack signatures or approvals"
+            ));
+        }
+        if url.scheme() == "file" {
+            warnings.push(format!(
+                "{url} does not say where it is served, so the bundle calls the repository by \
+                 this path; made from another folder it is another repository, with no memory of \
+                 older indexes. Make the index with `kubepkg repo index --url URL`"
+            ));
+        }
+        Loaded {
+            url: url.clone(),
+            priority,
+            index: Arc::new(verdict.index),
+            files,
+            warnings,
+        }
+    }
 }
 
 /// A file beside the index, `None` where there is none.
@@ -212,37 +297,39 @@ async fn optional(
     }
 }
 
-/// The root of trust where there is one: `root.yaml` and every version up to it. They travel
-/// and are not judged here; that needs pinned root keys, which the far side has.
-async fn roots(client: &Client, url: &CanonicalUrl) -> Result<Vec<(String, Bytes)>, CreateError> {
+/// The root of trust where there is one: `root.yaml` and every version from `first` up to it,
+/// or that one alone where it is lower.
+async fn roots(client: &Client, url: &CanonicalUrl, first: u32) -> Result<Roots, CreateError> {
     let wrong = |why: String| CreateError::Root {
         url: url.clone(),
         why,
     };
-    let Some(current) = optional(client, url, "root.yaml", MAX_ROOT).await? else {
-        return Ok(Vec::new());
+    let limit = MAX_ROOT as u64;
+    let Some(current) = optional(client, url, CURRENT, limit).await? else {
+        return Ok(Roots::default());
     };
     let version = root_version(&current).map_err(wrong)?;
-    let mut files = Vec::new();
-    for n in 1..=version {
-        let name = format!("root/{n}.yaml");
-        let root = optional(client, url, &name, MAX_ROOT).await?;
+    let mut roots = Roots::default();
+    for number in first.min(version)..=version {
+        let name = numbered(number);
+        let root = optional(client, url, &name, limit).await?;
         let root = root.ok_or_else(|| {
             wrong(format!(
                 "root.yaml is version {version}, and {name} is missing"
             ))
         })?;
-        if n == version && root != current {
+        if number == version && root != current {
             return Err(wrong(format!("root.yaml and {name} differ")));
         }
-        files.push((name, root));
+        roots.numbered.insert(number, root);
     }
-    files.push(("root.yaml".to_owned(), current));
-    Ok(files)
+    roots.current = Some(current);
+    Ok(roots)
 }
 
-/// The number of a root of trust: `signed.version`.
-fn root_version(root: &[u8]) -> Result<usize, String> {
+/// The number of a root of trust: `signed.version`. It only says which files there are, also
+/// where nobody here judges them: then they travel for who does.
+fn root_version(root: &[u8]) -> Result<u32, String> {
     #[derive(serde::Deserialize)]
     struct Root {
         signed: Signed,
@@ -256,10 +343,10 @@ fn root_version(root: &[u8]) -> Result<usize, String> {
         document.decode::<Root>(document.root())
     };
     let root = read().map_err(|error| format!("root.yaml: {error}"))?.value;
-    match usize::try_from(root.signed.version) {
-        Ok(version) if (1..=MAX_ROOTS).contains(&version) => Ok(version),
+    match u32::try_from(root.signed.version) {
+        Ok(version @ 1..=MAX_ROOT_VERSION) => Ok(version),
         _ => Err(format!(
-            "root.yaml says it is version {}; 1 to {MAX_ROOTS} are possible",
+            "root.yaml says it is version {}; 1 to {MAX_ROOT_VERSION} are possible",
             root.signed.version
         )),
     }
@@ -267,6 +354,8 @@ fn root_version(root: &[u8]) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use kubepkg_core::time::Time;
+
     use super::*;
 
     const SERVED: &str = "https://packages.example.com/web/index.yaml";
@@ -309,7 +398,8 @@ mod tests {
                 by_url: vec![(by.clone(), key.public().unwrap())],
                 ..Given::default()
             };
-            let entries = entries(&given, &found[..1]).unwrap();
+            let none = Remembered::default();
+            let entries = entries(&given, &found[..1], &none, false).unwrap();
             assert_eq!((&entries[0].url, entries[0].anchor.keys().len()), (&url, 1));
         }
     }
@@ -318,8 +408,8 @@ mod tests {
     fn the_version_of_a_root() {
         let root = |version: &str| format!("signed: {{version: {version}}}\nsignatures: []\n");
         assert_eq!(root_version(root("1").as_bytes()), Ok(1));
-        let last = MAX_ROOTS.to_string();
-        assert_eq!(root_version(root(&last).as_bytes()), Ok(MAX_ROOTS));
+        let last = MAX_ROOT_VERSION.to_string();
+        assert_eq!(root_version(root(&last).as_bytes()), Ok(MAX_ROOT_VERSION));
         for bad in ["0", "-1", "1.5", "\"1\"", "1001", "99999999999999999999"] {
             assert!(root_version(root(bad).as_bytes()).is_err(), "{bad}");
         }

@@ -154,23 +154,20 @@ impl Catalog {
         names.map(String::as_str).collect()
     }
 
-    /// Every version that its supplier lists of every package, taken or not.
-    pub(crate) fn supplied(&self) -> impl Iterator<Item = (&str, &IndexVersion)> {
+    /// Every package with all versions that its supplier lists, taken or not.
+    pub(crate) fn supplied(&self) -> impl Iterator<Item = (&str, &[IndexVersion])> {
         self.sources
             .iter()
             .enumerate()
             .flat_map(move |(at, source)| {
                 let packages = source.index.packages.iter();
                 let supplied = packages.filter(move |(name, _)| {
-                    let higher = self.sources.iter().zip(&self.hidden).take(at);
-                    !higher.into_iter().any(|(other, hidden)| {
+                    let mut higher = self.sources.iter().zip(&self.hidden).take(at);
+                    !higher.any(|(other, hidden)| {
                         other.index.packages.contains_key(*name) || hidden.contains(*name)
                     })
                 });
-                supplied.flat_map(|(name, package)| {
-                    let versions = package.versions.iter();
-                    versions.map(move |listed| (name.as_str(), listed))
-                })
+                supplied.map(|(name, package)| (name.as_str(), package.versions.as_slice()))
             })
     }
 

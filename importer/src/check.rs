@@ -5,13 +5,14 @@ use std::thread::available_parallelism;
 use kubepkg_core::bundle::head::HeadBlob;
 use kubepkg_core::bundle::verify::{Closure, Placement, charts, closure, hash_all, placements};
 use kubepkg_core::bundle::{Bundle, FormatError};
+use kubepkg_core::index::LeftOutWhy;
 use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::progress::Progress;
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::{Entry, Given, Known};
+use kubepkg_core::trust::{Clock, Given, Remembered};
 
-use crate::judge::{Judgement, Remembered, judge};
-use crate::{ImportError, Judged, claims};
+use crate::judge::{Judgement, judge, refused};
+use crate::{ImportError, Judged, claims, wants};
 
 /// What the caller trusts and lets pass.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,15 @@ pub struct Trusted {
     pub allow_unpinned_images: bool,
     /// A package may move its tags back to an older version.
     pub allow_tag_back: bool,
+    /// Packages their publisher has withdrawn come in.
+    pub allow_withdrawn: bool,
+    /// What is given takes the place of the trust the store has for a repository.
+    pub change_trust: bool,
+    /// Expiry is judged as of this time. Content and tags come in, but nothing is remembered,
+    /// and the published repository files stay as they are.
+    pub as_of: Option<Time>,
+    /// Largest age of an index in seconds.
+    pub max_age: Option<i64>,
 }
 
 /// A bundle of which everything but the payload's bytes is known to hold.
@@ -29,14 +39,22 @@ pub struct Trusted {
 pub struct Checked {
     /// Its repositories, in the order of the head.
     pub judged: Vec<Judged>,
-    /// What the store knows over all repositories when this is in.
-    pub known: Known,
+    /// What the store remembers when this is in.
+    pub remembered: Remembered,
     /// Its manifests.
     pub closure: Closure,
     /// Where its content belongs in a mirror.
     pub placements: Vec<Placement>,
     /// What should be said: expiry soon, unsigned indexes, packages without images, holes.
     pub warnings: Vec<String>,
+    audit: bool,
+}
+
+impl Checked {
+    /// Whether expiry was judged as of another time than now.
+    pub fn audit(&self) -> bool {
+        self.audit
+    }
 }
 
 /// Checks everything that can be known without reading layers, beside the `judgement` over its
@@ -55,8 +73,11 @@ fn checked(
     trusted: &Trusted,
 ) -> Result<Checked, ImportError> {
     let head = bundle.head();
-    let Judgement { judged, known, .. } = judgement;
+    let Judgement {
+        judged, remembered, ..
+    } = judgement;
     claims::check(head, &judged, trusted.allow_unpinned_images)?;
+    let mut warnings = wants::content(head, &judged, trusted.allow_withdrawn)?;
     let read = |blob: &HeadBlob| -> Result<Vec<u8>, FormatError> {
         bundle.read_blob(&blob.digest, MAX_MANIFEST)
     };
@@ -65,25 +86,38 @@ fn checked(
         bundle.read_blob(digest, limit)
     })?;
     let placements = placements(head, &closure)?;
-    let warnings = warnings(bundle, &judged);
+    warnings.extend(said(bundle, &judged, trusted));
     Ok(Checked {
         judged,
-        known,
+        remembered,
         closure,
         placements,
         warnings,
+        audit: trusted.as_of.is_some(),
     })
 }
 
-/// The trust entries for the repositories of `bundle`.
-pub(crate) fn entries(bundle: &Bundle, trusted: &Trusted) -> Result<Vec<Entry>, ImportError> {
-    let urls: Vec<_> = bundle
-        .head()
-        .repositories
-        .iter()
-        .map(|r| r.url.clone())
-        .collect();
-    Ok(trusted.given.entries(&urls)?)
+/// Judges the indexes of `bundle` by what is given and remembered, and who signed the bundle.
+pub(crate) fn judged(
+    bundle: &Bundle,
+    trusted: &Trusted,
+    remembered: Remembered,
+    now: Time,
+) -> Result<Judgement, ImportError> {
+    let urls = bundle.head().repositories.iter();
+    let urls: Vec<_> = urls.map(|repository| repository.url.clone()).collect();
+    let entries = remembered.entries(&trusted.given, &urls)?;
+    for entry in &entries {
+        let change = remembered.check_entry(entry, trusted.change_trust);
+        change.map_err(|source| refused(entry, source))?;
+    }
+    wants::signers(bundle, &entries).map_err(|error| error.of(bundle))?;
+    let clock = Clock {
+        as_of: trusted.as_of,
+        max_age: trusted.max_age,
+        ..remembered.clock(now)
+    };
+    judge(bundle, &entries, remembered, clock)
 }
 
 /// Verifies what can be known of `bundle` without reading its layers: trust, packages, pins,
@@ -92,8 +126,7 @@ pub(crate) fn entries(bundle: &Bundle, trusted: &Trusted) -> Result<Vec<Entry>, 
 /// # Errors
 /// The first check that does not hold; see [`ImportError`].
 pub fn verify_head(bundle: &Bundle, trusted: &Trusted, now: Time) -> Result<Checked, ImportError> {
-    let entries = entries(bundle, trusted)?;
-    let judgement = judge(bundle, &entries, &Remembered::default(), now)?;
+    let judgement = judged(bundle, trusted, Remembered::default(), now)?;
     check(bundle, judgement, trusted)
 }
 
@@ -124,11 +157,18 @@ pub fn verify(
     Ok(checked)
 }
 
-fn warnings(bundle: &Bundle, judged: &[Judged]) -> Vec<String> {
+fn said(bundle: &Bundle, judged: &[Judged], trusted: &Trusted) -> Vec<String> {
     let head = bundle.head();
     let mut said = Vec::new();
+    if let Some(as_of) = trusted.as_of {
+        said.push(format!(
+            "expiry was judged as of {as_of}; nothing of this is remembered, and repository \
+             files stay as they are"
+        ));
+    }
     for judged in judged {
-        said.extend(judged.verdict.warnings.iter().map(ToString::to_string));
+        said.extend(judged.judged_by().warnings.iter().map(ToString::to_string));
+        said.extend(left_out(judged));
         if !judged.replaces() {
             said.push(format!(
                 "the bundle's index of {} is older than the one accepted before, which stays; \
@@ -164,4 +204,33 @@ fn warnings(bundle: &Bundle, judged: &[Judged]) -> Vec<String> {
         ));
     }
     said
+}
+
+/// How many versions of the index nobody can choose, and why.
+fn left_out(judged: &Judged) -> Option<String> {
+    let left_out = &judged.index().left_out;
+    let count = |of: fn(&LeftOutWhy) -> bool| left_out.iter().filter(|left| of(&left.why)).count();
+    let reasons = [
+        (
+            count(|why| matches!(why, LeftOutWhy::Newer { .. })),
+            "made for another kubepkg",
+        ),
+        (
+            count(|why| matches!(why, LeftOutWhy::Delegation { .. })),
+            "not signed by those their packages are handed to",
+        ),
+        (
+            count(|why| matches!(why, LeftOutWhy::Approvals { .. })),
+            "not approved",
+        ),
+    ];
+    let reasons = reasons.iter().filter(|(n, _)| *n > 0);
+    let reasons: Vec<String> = reasons.map(|(n, why)| format!("{n} {why}")).collect();
+    (!reasons.is_empty()).then(|| {
+        format!(
+            "versions of {} that are left out: {}",
+            judged.entry.url,
+            reasons.join(", ")
+        )
+    })
 }

@@ -11,6 +11,7 @@ use kubepkg_core::store::StoreError;
 use kubepkg_core::trust::{GivenError, TrustError};
 
 use crate::claims::ClaimError;
+use crate::wants::WantError;
 
 /// Why an import or a verification ended. Nothing changed in the store, unless it says so.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,9 @@ pub enum ImportError {
     /// The head claims what no signed package says, or lacks what one does.
     #[error(transparent)]
     Claims(#[from] ClaimError),
+    /// The bundle lacks what a trust entry asks.
+    #[error(transparent)]
+    Wants(#[from] WantError),
     /// Manifests, blobs and head do not agree.
     #[error(transparent)]
     Closure(#[from] ClosureError),
@@ -85,6 +89,7 @@ impl ImportError {
             (
                 error @ (ImportError::Pin(_)
                 | ImportError::Claims(_)
+                | ImportError::Wants(_)
                 | ImportError::Closure(_)
                 | ImportError::Placement(_)),
                 Some(path),
@@ -107,6 +112,7 @@ impl Classify for ImportError {
             ImportError::Store(error) => error.kind(),
             ImportError::Pin(_)
             | ImportError::Claims(_)
+            | ImportError::Wants(_)
             | ImportError::Closure(_)
             | ImportError::Placement(_) => Kind::Refused,
             ImportError::Memory { .. } | ImportError::Busy(_) | ImportError::NoRoom { .. } => {
@@ -135,12 +141,13 @@ impl Classify for ImportError {
             ImportError::Trust { source, .. } => return source.hint(),
             ImportError::Pin(error) => return error.hint(),
             ImportError::Claims(error) => return error.hint(),
+            ImportError::Wants(error) => return error.hint(),
             ImportError::Closure(error) => return error.hint(),
             ImportError::Placement(error) => return error.hint(),
             ImportError::Store(error) => return error.hint(),
             ImportError::Memory { .. } => {
                 "restore the trust/ folder of the store from a backup; without it an old bundle \
-                 could not be told from a new one"
+                 could not be told from a new one. `kubepkg trust reset ENTRY` drops the record"
             }
             ImportError::Busy(_) => "run the same command again; what is stored already stays",
             ImportError::NoRoom { .. } => {

@@ -87,7 +87,7 @@ pub async fn need<S: Store>(
         .collect();
     let published: HashSet<&str> = judged
         .iter()
-        .filter(|judged| judged.replaces())
+        .filter(|judged| judged.enters())
         .flat_map(|judged| bundle.layout().repository(&judged.entry.url))
         .map(|member| member.path.as_str())
         .collect();

@@ -1,30 +1,35 @@
 //! One import, from an open bundle to one commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use bytes::Bytes;
 use kubepkg_core::bundle::Bundle;
 use kubepkg_core::carried;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::index::MAX_INDEX;
 use kubepkg_core::index::signature::MAX_SIGNATURE_FILE;
+use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::manifest::{MAX_MANIFEST, Manifest};
 use kubepkg_core::progress::Progress;
-use kubepkg_core::store::{Batch, Body, Cause, Committed, Names, Receipt, Store};
+use kubepkg_core::store::{Batch, Body, Cause, Committed, Names, Receipt, SiteEntry, Store};
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::{Entry, KNOWN_ID, Known, Memory};
+use kubepkg_core::trust::{
+    CURRENT, Entry, KNOWN_ID, Known, MAX_ROOT, Memory, MemoryError, Remembered, Roots, TrustError,
+    entry_id,
+};
 
 use crate::carried::damaged as damaged_list;
-use crate::check::{check, entries};
+use crate::check::{check, judged};
 use crate::fill::{fill, need, put};
-use crate::judge::{AcceptedIndex, Remembered, judge};
+use crate::judge::{AcceptedIndex, root_number};
 use crate::plan::{Now, plan, receipt};
 use crate::upstream::upstreams;
 use crate::{Checked, ImportError, Trusted};
 
 /// How often an import that is ready starts over because others changed the store.
-const MAX_CONFLICTS: u32 = 16;
+pub(crate) const MAX_CONFLICTS: u32 = 16;
 
 /// Largest `carried.json` that is read. It holds less of each version than the index does,
 /// and no version the index does not list.
@@ -68,13 +73,12 @@ pub async fn import<S: Store>(
     let jobs = options
         .jobs
         .unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-    let entries = entries(bundle, trusted)?;
     let _lease = store.lease().await?;
     // read before everything that is judged: a change in between makes the commit conflict
     let expected = store.sequence().await?;
-    let checked = look(bundle, store, &entries, trusted, options.now).await?;
+    let checked = look(bundle, store, trusted, options.now).await?;
     // refused before anything is stored; judged again by what stands when it is committed
-    let early = now(bundle, store, &checked, &entries).await?;
+    let early = now(bundle, store, &checked).await?;
     upstreams(bundle, &checked, &early.names)?;
     let need = need(bundle, store, &checked.judged).await?;
     let new_bytes = need.new_bytes();
@@ -93,7 +97,6 @@ pub async fn import<S: Store>(
     progress.end();
     filled?;
     let ready = Ready {
-        entries,
         expected,
         checked,
         new_bytes,
@@ -103,7 +106,6 @@ pub async fn import<S: Store>(
 
 /// A bundle whose content is in the store, and what it was judged by.
 struct Ready {
-    entries: Vec<Entry>,
     expected: u64,
     checked: Checked,
     new_bytes: u64,
@@ -119,13 +121,19 @@ async fn finish<S: Store>(
     mut ready: Ready,
 ) -> Result<Imported, ImportError> {
     for _ in 0..MAX_CONFLICTS {
-        let now = now(bundle, store, &ready.checked, &ready.entries).await?;
+        let now = now(bundle, store, &ready.checked).await?;
         let mut plan = plan(bundle, &ready.checked, &now, trusted.allow_tag_back)?;
         plan.changes
             .extend(upstreams(bundle, &ready.checked, &now.names)?);
         let mut warnings = ready.checked.warnings.clone();
         warnings.extend(plan.warnings.iter().cloned());
-        let receipt = receipt(bundle, &ready.checked, ready.new_bytes, warnings);
+        let receipt = receipt(
+            bundle,
+            &ready.checked,
+            ready.new_bytes,
+            warnings,
+            trusted.as_of,
+        );
         if plan.changes.is_empty() {
             return Ok(Imported {
                 commit: None,
@@ -147,7 +155,7 @@ async fn finish<S: Store>(
             }
             Committed::Conflict { .. } => {
                 ready.expected = store.sequence().await?;
-                ready.checked = look(bundle, store, &ready.entries, trusted, options.now).await?;
+                ready.checked = look(bundle, store, trusted, options.now).await?;
             }
         }
     }
@@ -158,65 +166,115 @@ async fn finish<S: Store>(
 async fn look<S: Store>(
     bundle: &Bundle,
     store: &S,
-    entries: &[Entry],
     trusted: &Trusted,
     now: Time,
 ) -> Result<Checked, ImportError> {
-    let remembered = remembered(store, entries).await?;
-    let mut judgement = judge(bundle, entries, &remembered, now)?;
+    let remembered = remembered(bundle, store, trusted).await?;
+    let mut judgement = judged(bundle, trusted, remembered, now)?;
     for at in 0..judgement.judged.len() {
         let judged = &judgement.judged[at];
         // an index is large, and needed only where the bundle's own is older
-        let Some(memory) = judged.needs_accepted() else {
+        let Some(digest) = judged.needs_accepted() else {
             continue;
         };
+        let site = store.site(&judged.entry.url.folder()).await?;
         let accepted = AcceptedIndex {
-            index: read_small(store, &memory.index, MAX_INDEX).await?,
-            signature: signature(store, &judged.entry).await?,
+            index: read_small(store, &digest, MAX_INDEX)
+                .await?
+                .map(Bytes::from),
+            signature: signature(store, &judged.entry, site.as_ref()).await?,
+            roots: roots(store, site.as_ref()).await?,
         };
         judgement.settle(at, &accepted)?;
     }
     check(bundle, judgement, trusted)
 }
 
-/// What the store remembers of the repositories of `entries`, and over all of them.
-async fn remembered<S: Store>(store: &S, entries: &[Entry]) -> Result<Remembered, ImportError> {
-    let mut remembered = Remembered::default();
-    for entry in entries {
-        let damaged = |error: kubepkg_core::trust::MemoryError| ImportError::Memory {
-            url: entry.url.clone(),
-            why: error.to_string(),
-        };
-        if let Some(json) = store.trust(KNOWN_ID).await? {
-            remembered.known = Known::from_value(&json).map_err(damaged)?;
+/// What the store remembers of the repositories of `bundle`, and over all of them.
+async fn remembered<S: Store>(
+    bundle: &Bundle,
+    store: &S,
+    trusted: &Trusted,
+) -> Result<Remembered, ImportError> {
+    let repositories = &bundle.head().repositories;
+    let damaged = |url: &CanonicalUrl, error: MemoryError| ImportError::Memory {
+        url: url.clone(),
+        why: error.to_string(),
+    };
+    let known = match (store.trust(KNOWN_ID).await?, repositories.first()) {
+        (Some(json), Some(first)) => {
+            Known::from_value(&json).map_err(|error| damaged(&first.url, error))?
         }
-        if let Some(json) = store.trust(&entry.id).await? {
-            let memory = Memory::from_value(&json).map_err(damaged)?;
-            remembered.memories.insert(entry.id.clone(), memory);
+        _ => Known::default(),
+    };
+    let mut memories = BTreeMap::new();
+    for repository in repositories {
+        let url = &repository.url;
+        // under the id it has, the one it gets, and the one it would have without a trust file
+        let given = trusted.given.entries.iter();
+        let given = given.filter(|entry| entry.url == *url);
+        let mut ids: BTreeSet<String> = given.map(|entry| entry.id.clone()).collect();
+        ids.extend(known.id_of(url).map(str::to_owned));
+        ids.insert(entry_id(url));
+        for id in ids {
+            if let Some(json) = store.trust(&id).await? {
+                let memory = Memory::from_value(&json).map_err(|error| damaged(url, error))?;
+                memories.insert(id, memory);
+            }
         }
     }
-    Ok(remembered)
+    for (id, memory) in &memories {
+        if memory.entry != *id {
+            return Err(ImportError::Trust {
+                url: memory.url.clone(),
+                source: Box::new(TrustError::OtherMemory {
+                    url: memory.url.clone(),
+                    id: id.clone(),
+                    recorded_url: memory.url.clone(),
+                    recorded_id: memory.entry.clone(),
+                }),
+            });
+        }
+    }
+    Ok(Remembered::new(memories.into_values(), known))
 }
 
 /// The signature of the accepted index.
-async fn signature<S: Store>(store: &S, entry: &Entry) -> Result<Option<Vec<u8>>, ImportError> {
+async fn signature<S: Store>(
+    store: &S,
+    entry: &Entry,
+    site: Option<&SiteEntry>,
+) -> Result<Option<Vec<u8>>, ImportError> {
     let name = format!("{}.sig", entry.url.file_name());
-    match store.site(&entry.url.folder()).await? {
-        Some(site) => match site.files.get(&name) {
-            Some(file) => read_small(store, &file.digest, MAX_SIGNATURE_FILE).await,
-            None => Ok(None),
-        },
+    match site.and_then(|site| site.files.get(&name)) {
+        Some(file) => read_small(store, &file.digest, MAX_SIGNATURE_FILE).await,
         None => Ok(None),
     }
 }
 
+/// The roots that are published.
+async fn roots<S: Store>(store: &S, site: Option<&SiteEntry>) -> Result<Roots, ImportError> {
+    let mut roots = Roots::default();
+    for (path, file) in site.into_iter().flat_map(|site| &site.files) {
+        let number = root_number(path);
+        if number.is_none() && path != CURRENT {
+            continue;
+        }
+        let Some(bytes) = read_small(store, &file.digest, MAX_ROOT as u64).await? else {
+            continue;
+        };
+        match number {
+            Some(number) => {
+                roots.numbered.insert(number, bytes.into());
+            }
+            None => roots.current = Some(bytes.into()),
+        }
+    }
+    Ok(roots)
+}
+
 /// The names the bundle touches, as they stand.
-async fn now<S: Store>(
-    bundle: &Bundle,
-    store: &S,
-    checked: &Checked,
-    entries: &[Entry],
-) -> Result<Now, ImportError> {
+async fn now<S: Store>(bundle: &Bundle, store: &S, checked: &Checked) -> Result<Now, ImportError> {
     let mut now = Now {
         names: Names::default(),
         carried: BTreeMap::new(),
@@ -252,7 +310,7 @@ async fn now<S: Store>(
         }
         now.names.sites.insert(folder, site);
     }
-    let ids = entries.iter().map(|entry| entry.id.as_str());
+    let ids = checked.judged.iter().map(|judged| judged.entry.id.as_str());
     for id in ids.chain([KNOWN_ID]) {
         if let Some(memory) = store.trust(id).await? {
             now.names.trust.insert(id.to_owned(), memory);
@@ -295,7 +353,7 @@ async fn collect(body: Body, digest: &Digest) -> Result<Vec<u8>, ImportError> {
             Ok(bytes)
         }
         Body::Stream(stream) => {
-            let pieces: Vec<bytes::Bytes> = stream.try_collect().await.map_err(failed)?;
+            let pieces: Vec<Bytes> = stream.try_collect().await.map_err(failed)?;
             Ok(pieces.concat())
         }
     }

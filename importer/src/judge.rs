@@ -1,31 +1,26 @@
 //! Each index of a bundle, judged by the entry that trusts it and by what was accepted before.
 
-use std::collections::BTreeMap;
-
+use bytes::Bytes;
 use kubepkg_core::bundle::Bundle;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::index::{Index, MAX_INDEX, signature::MAX_SIGNATURE_FILE};
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::{self, Clock, Entry, Known, Memory, Offer, Standing, Verdict};
+use kubepkg_core::trust::{
+    Anchor, CURRENT, Clock, Entry, MAX_ROOT, Memory, Offer, Remembered, RootMemory, Roots,
+    Standing, TrustError, Verdict, judge as judge_offer,
+};
 
 use crate::ImportError;
 
-/// What a store remembers, as far as a bundle needs it.
-#[derive(Clone, Debug, Default)]
-pub struct Remembered {
-    /// By entry id.
-    pub memories: BTreeMap<String, Memory>,
-    /// Over all repositories of the store.
-    pub known: Known,
-}
-
-/// The index file accepted before, as the store keeps it.
+/// The repository files accepted before, as the store keeps them.
 #[derive(Clone, Debug)]
 pub struct AcceptedIndex {
-    /// Its bytes, when they are still there.
-    pub index: Option<Vec<u8>>,
+    /// The index, when it is still there.
+    pub index: Option<Bytes>,
     /// Its signature, where there is one.
     pub signature: Option<Vec<u8>>,
+    /// The roots.
+    pub roots: Roots,
 }
 
 /// A repository of a bundle after its index was judged.
@@ -39,24 +34,37 @@ pub struct Judged {
     pub offered: Digest,
     /// What the store remembered before.
     before: Option<Memory>,
-    /// The index accepted before, where the bundle's own is older.
-    newer: Option<Index>,
+    /// The verdict over the index accepted before, where the bundle's own is older.
+    newer: Option<Verdict>,
+    /// Expiry was judged as of another time, so nothing of this is accepted.
+    audit: bool,
 }
 
 /// All repositories of a bundle after they were judged.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Judgement {
     /// In the order of the head.
     pub judged: Vec<Judged>,
-    /// What is known over all repositories from now on.
-    pub known: Known,
-    clock: Option<Clock>,
+    /// What is remembered over all repositories from now on.
+    pub remembered: Remembered,
+    clock: Clock,
 }
 
 impl Judged {
-    /// The index its packages are judged by: the bundle's, or the newer one accepted before.
+    /// The verdict its packages are judged by: over the bundle's index, or over the newer one
+    /// accepted before.
+    pub fn judged_by(&self) -> &Verdict {
+        self.newer.as_ref().unwrap_or(&self.verdict)
+    }
+
+    /// The index its packages are judged by.
     pub fn index(&self) -> &Index {
-        self.newer.as_ref().unwrap_or(&self.verdict.index)
+        &self.judged_by().index
+    }
+
+    /// Until when clusters can accept that index, as far as it is said.
+    pub fn acceptable_until(&self) -> Option<Time> {
+        self.judged_by().acceptable_until
     }
 
     /// Whether the bundle's index becomes, or is, the accepted one.
@@ -64,24 +72,41 @@ impl Judged {
         self.verdict.standing != Standing::Older
     }
 
+    /// Whether what was accepted is remembered. What was judged as of another time is not.
+    pub fn enters(&self) -> bool {
+        self.replaces() && !self.audit
+    }
+
     /// Whether the bundle's repository files become the published ones. With an index that is
-    /// the accepted one already, only a signature that was verified first now is news: what
-    /// else lies beside it is no better than what is there.
+    /// the accepted one already, only a signature that was verified first now or a newer root
+    /// is news: what else lies beside it is no better than what is there.
     pub fn publishes(&self) -> bool {
-        let unsigned = |memory: &Memory| memory.signed_by.is_empty();
+        if self.audit {
+            return false;
+        }
         match self.verdict.standing {
             Standing::Newer => true,
             Standing::Same => {
-                self.before.as_ref().is_some_and(unsigned) && !self.verdict.signed_by.is_empty()
+                let before = self.before.as_ref().and_then(|b| b.accepted.as_ref());
+                let was_unsigned = before.is_some_and(|before| before.signed_by.is_empty());
+                let root = self.verdict.root.as_ref().map(|root| root.version);
+                was_unsigned && !self.verdict.signed_by.is_empty()
+                    || root > self.root_before().map(|root| root.version)
             }
             Standing::Older => false,
         }
     }
 
-    /// What was accepted before, where the packages are judged by that and not by the bundle's
-    /// index.
-    pub fn needs_accepted(&self) -> Option<&Memory> {
-        self.before.as_ref().filter(|_| !self.replaces())
+    /// The root accepted before.
+    pub fn root_before(&self) -> Option<&RootMemory> {
+        self.before.as_ref()?.accepted.as_ref()?.root.as_ref()
+    }
+
+    /// Digest of the index accepted before, where the packages are judged by that and not by
+    /// the bundle's index.
+    pub fn needs_accepted(&self) -> Option<Digest> {
+        let before = self.before.as_ref()?.accepted.as_ref()?;
+        (!self.replaces()).then_some(before.index)
     }
 }
 
@@ -89,42 +114,30 @@ impl Judged {
 pub fn judge(
     bundle: &Bundle,
     entries: &[Entry],
-    remembered: &Remembered,
-    now: Time,
+    mut remembered: Remembered,
+    clock: Clock,
 ) -> Result<Judgement, ImportError> {
-    let memories = remembered.memories.values();
-    let seen = memories.filter_map(|memory| memory.generated).max();
-    let clock = Clock {
-        now,
-        seen: seen.max(remembered.known.newest()),
-    };
-    let mut known = remembered.known.clone();
-    for memory in remembered.memories.values() {
-        known.note_memory(memory);
-    }
     let mut judged = Vec::with_capacity(entries.len());
     for entry in entries {
-        let memory = remembered.memories.get(&entry.id);
-        let one = judge_one(bundle, entry, memory, &known, clock)?;
-        known.note(entry, &one.verdict);
+        let one = judge_one(bundle, entry, &remembered, clock)?;
+        remembered.accept(entry, &one.verdict);
         judged.push(one);
     }
     Ok(Judgement {
         judged,
-        known,
-        clock: Some(clock),
+        remembered,
+        clock,
     })
 }
 
 fn judge_one(
     bundle: &Bundle,
     entry: &Entry,
-    memory: Option<&Memory>,
-    known: &Known,
+    remembered: &Remembered,
     clock: Clock,
 ) -> Result<Judged, ImportError> {
     let file = entry.url.file_name();
-    let index = bundle.read_repository_file(&entry.url, file, MAX_INDEX)?;
+    let index = Bytes::from(bundle.read_repository_file(&entry.url, file, MAX_INDEX)?);
     let signature_file = format!("{file}.sig");
     let signature = match bundle.layout().repository_file(&entry.url, &signature_file) {
         Some(_) => {
@@ -132,27 +145,57 @@ fn judge_one(
         }
         None => None,
     };
+    let roots = match entry.anchor {
+        Anchor::Root(_) => Some(roots(bundle, entry)?),
+        _ => None,
+    };
     let offer = Offer {
         index: &index,
         signature: signature.as_deref(),
+        roots: roots.as_ref(),
     };
-    let judged = trust::judge_at(entry, offer, memory, clock).and_then(|verdict| {
-        if memory.is_none() {
-            known.admit(entry, &verdict)?;
-        }
-        Ok(verdict)
-    });
-    let verdict = judged.map_err(|source| refused(entry, source))?;
+    let verdict = remembered.judge(entry, offer, clock);
     Ok(Judged {
         entry: entry.clone(),
-        verdict,
+        verdict: verdict.map_err(|source| refused(entry, source))?,
         offered: Digest::sha256(&index),
-        before: memory.cloned(),
+        before: remembered.memory(&entry.id).cloned(),
         newer: None,
+        audit: clock.as_of.is_some(),
     })
 }
 
-fn refused(entry: &Entry, source: trust::TrustError) -> ImportError {
+/// The number in the path of a numbered root.
+pub fn root_number(path: &str) -> Option<u32> {
+    let number = path.strip_prefix("root/")?.strip_suffix(".yaml")?;
+    let read: u32 = number.parse().ok()?;
+    (read.to_string() == number).then_some(read)
+}
+
+fn roots(bundle: &Bundle, entry: &Entry) -> Result<Roots, ImportError> {
+    let mut roots = Roots::default();
+    let repositories = bundle.head().repositories.iter();
+    let files = repositories
+        .filter(|repository| repository.url == entry.url)
+        .flat_map(|repository| &repository.files);
+    for file in files {
+        let number = root_number(&file.path);
+        if number.is_none() && file.path != CURRENT {
+            continue;
+        }
+        let bytes = bundle.read_repository_file(&entry.url, &file.path, MAX_ROOT as u64)?;
+        let bytes = Bytes::from(bytes);
+        match number {
+            Some(number) => {
+                roots.numbered.insert(number, bytes);
+            }
+            None => roots.current = Some(bytes),
+        }
+    }
+    Ok(roots)
+}
+
+pub fn refused(entry: &Entry, source: TrustError) -> ImportError {
     ImportError::Trust {
         url: entry.url.clone(),
         source: Box::new(source),
@@ -164,7 +207,7 @@ impl Judgement {
     /// bundle's own index is older. It is judged again: keys may have been taken back since,
     /// and its expiry counts today.
     pub fn settle(&mut self, at: usize, accepted: &AcceptedIndex) -> Result<(), ImportError> {
-        let (Some(judged), Some(clock)) = (self.judged.get_mut(at), self.clock) else {
+        let Some(judged) = self.judged.get_mut(at) else {
             return Ok(());
         };
         let entry = &judged.entry;
@@ -178,13 +221,14 @@ impl Judgement {
         let offer = Offer {
             index,
             signature: accepted.signature.as_deref(),
+            roots: Some(&accepted.roots),
         };
-        let verdict = trust::judge_at(entry, offer, judged.before.as_ref(), clock)
+        let verdict = judge_offer(entry, offer, judged.before.as_ref(), self.clock)
             .map_err(|source| refused(entry, source))?;
         if verdict.standing != Standing::Same {
             return Err(damaged("the stored index is not the one that was accepted"));
         }
-        judged.newer = Some(verdict.index);
+        judged.newer = Some(verdict);
         Ok(())
     }
 }

@@ -15,12 +15,16 @@ mod fill;
 mod import;
 mod judge;
 mod plan;
+mod reset;
 mod subjects;
 mod tags;
 mod upstream;
+mod wants;
 
 pub use check::{Checked, Trusted, verify, verify_head};
 pub use claims::{ClaimError, Problem};
 pub use error::ImportError;
 pub use import::{Imported, Options, import};
 pub use judge::Judged;
+pub use reset::reset;
+pub use wants::{Want, WantError};

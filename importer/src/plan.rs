@@ -17,9 +17,11 @@ use kubepkg_core::name::{PackageName, Tag};
 use kubepkg_core::store::{
     Change, Names, Origin, Receipt, ReceiptIndex, ReceiptPackage, Repository, SiteEntry, SiteFile,
 };
-use kubepkg_core::trust::KNOWN_ID;
+use kubepkg_core::time::Time;
+use kubepkg_core::trust::{CURRENT, KNOWN_ID};
 
 use crate::carried::updated;
+use crate::judge::root_number;
 use crate::subjects::Subjects;
 use crate::tags::{Decision, Wish, WishKind, decide};
 use crate::{Checked, ImportError, Judged};
@@ -66,18 +68,23 @@ pub fn plan(
         plan.tags(place, old.map(Arc::as_ref), &wishes, allow_tag_back);
     }
     for judged in &checked.judged {
-        plan.site(head, judged, now)?;
-        if judged.replaces() {
+        // what is judged as of another time changes nothing that clusters see of indexes
+        if !checked.audit() {
+            plan.site(head, judged, now)?;
+        }
+        if judged.enters() {
             plan.changes.push(Change::Trust {
                 entry: judged.entry.id.clone(),
                 new: Some(judged.verdict.memory.to_value()),
             });
         }
     }
-    plan.changes.push(Change::Trust {
-        entry: KNOWN_ID.to_owned(),
-        new: Some(checked.known.to_value()),
-    });
+    if !checked.audit() {
+        plan.changes.push(Change::Trust {
+            entry: KNOWN_ID.to_owned(),
+            new: Some(checked.remembered.known.to_value()),
+        });
+    }
     plan.changes.retain(|change| now.names.differs(change));
     Ok(plan)
 }
@@ -138,7 +145,7 @@ impl Plan {
         let old = now.names.sites.get(&folder);
         let mut files = match old {
             Some(old) if !judged.publishes() => old.files.clone(),
-            _ => offered_files(head, judged),
+            old => offered_files(head, judged, old),
         };
         let carried = Bytes::from(updated(
             url,
@@ -162,31 +169,48 @@ impl Plan {
     }
 }
 
-/// The files of the bundle that the verdict covers: the index and its signature. Root files
-/// travel along, but an entry with plain keys does not judge them. They are not published:
-/// anybody could have put them into the bundle, and a client that pins a root would then be
-/// shown a root nobody here has checked, under this mirror's name.
-fn offered_files(head: &Head, judged: &Judged) -> BTreeMap<String, SiteFile> {
+/// The files of the bundle that the verdict covers: the index and its signature, and with a
+/// root the chain up to the current one. Without a root nobody has judged root files. They are
+/// not published: anybody could have put them into the bundle, and a client that pins a root
+/// would then be shown a root nobody here has checked, under this mirror's name.
+///
+/// Of roots accepted before, the files that are there stay: those of the bundle have the same
+/// signed bytes, but nobody has counted their signatures again.
+fn offered_files(
+    head: &Head,
+    judged: &Judged,
+    old: Option<&SiteEntry>,
+) -> BTreeMap<String, SiteFile> {
     let repository = head.repositories.iter().find(|r| r.url == judged.entry.url);
     let files = repository.map_or(&[][..], |repository| &repository.files);
     let index = judged.entry.url.file_name();
-    let covered = |path: &str| {
-        path.strip_prefix(index)
-            .is_some_and(|s| matches!(s, "" | ".sig"))
+    let last = judged.verdict.root.as_ref().map(|root| root.version);
+    let before = judged.root_before().map(|root| root.version);
+    let covered = |path: &str| match root_number(path) {
+        Some(number) => last.is_some_and(|last| number <= last),
+        None if path == CURRENT => last.is_some(),
+        None => path
+            .strip_prefix(index)
+            .is_some_and(|rest| matches!(rest, "" | ".sig")),
     };
-    files
-        .iter()
-        .filter(|file| covered(&file.path))
-        .map(|file| {
-            (
-                file.path.clone(),
-                SiteFile {
-                    digest: file.digest,
-                    size: file.size,
-                },
-            )
-        })
-        .collect()
+    let stays = |path: &str| match root_number(path) {
+        Some(number) => before.is_some_and(|before| number <= before),
+        None => path == CURRENT && before == last,
+    };
+    let offered = files.iter().map(|file| {
+        let kept = SiteFile {
+            digest: file.digest,
+            size: file.size,
+        };
+        (file.path.clone(), kept)
+    });
+    let mut set: BTreeMap<String, SiteFile> = offered.filter(|(path, _)| covered(path)).collect();
+    if last.is_some() {
+        let old = old.into_iter().flat_map(|old| &old.files);
+        let old = old.filter(|(path, _)| stays(path) && covered(path));
+        set.extend(old.map(|(path, file)| (path.clone(), file.clone())));
+    }
+    set
 }
 
 /// What the bundle wants of each tag of `place`, and the signed packages behind it. Behind the
@@ -261,6 +285,7 @@ pub fn receipt(
     checked: &Checked,
     new_bytes: u64,
     warnings: Vec<String>,
+    as_of: Option<Time>,
 ) -> Receipt {
     let head = bundle.head();
     let count = |name: &str, n: usize| (name.to_owned(), n as u64);
@@ -287,7 +312,7 @@ pub fn receipt(
         ]),
         new_bytes,
         warnings,
-        as_of: None,
+        as_of,
     }
 }
 
@@ -303,5 +328,8 @@ fn receipt_index(judged: &Judged) -> ReceiptIndex {
             .iter()
             .map(ToString::to_string)
             .collect(),
+        root: judged.verdict.root.as_ref().map(|root| root.version),
+        acceptable_until: judged.acceptable_until(),
+        left_out: judged.index().left_out.len() as u64,
     }
 }

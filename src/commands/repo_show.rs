@@ -14,6 +14,7 @@ use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
 use crate::repositories::{Opened, Repositories, why};
+use crate::state::State;
 use crate::units::{count, local_time};
 
 /// Flags of `repo show`.
@@ -96,15 +97,21 @@ impl Of {
     }
 
     /// Whether anything says whom to trust.
-    fn can_be_judged(&self) -> Result<bool, CommandError> {
+    fn can_be_judged(&self, printer: &Printer) -> Result<bool, CommandError> {
         if !self.trust.names_nobody() {
             return Ok(true);
         }
-        let config = Config::of_user_if_any()?;
-        let Some(config) = config else {
+        let url = repository_url(&self.repository).ok();
+        let remembered = State::of_user(printer).read()?;
+        if url
+            .as_ref()
+            .is_some_and(|url| remembered.entry(url).is_some())
+        {
+            return Ok(true);
+        }
+        let Some(config) = Config::of_user_if_any()? else {
             return Ok(false);
         };
-        let url = repository_url(&self.repository).ok();
         let mut known = config.repositories().iter();
         Ok(known.any(|known| known.name == self.repository || Some(&known.url) == url.as_ref()))
     }
@@ -124,7 +131,7 @@ struct Shown {
 pub fn run_show(arguments: Show, printer: &Printer) -> anyhow::Result<()> {
     let of = &arguments.of;
     let client = of.reach.client(None, &of.jobs)?;
-    let shown = if of.can_be_judged()? {
+    let shown = if of.can_be_judged(printer)? {
         let opened = of.open(&client, printer)?;
         Shown {
             url: opened.url.clone(),

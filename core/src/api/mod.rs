@@ -45,6 +45,9 @@ pub const HOME_ANNOTATION: &str = "kubepkg.dev/home";
 /// Annotation with signatures by delegated keys (a JSON list).
 pub const SIGNATURES_ANNOTATION: &str = "kubepkg.dev/signatures";
 
+/// Annotation with approvals (a JSON list).
+pub const APPROVALS_ANNOTATION: &str = "kubepkg.dev/approvals";
+
 /// `sourceRef.kind` of a package tree in an OCI registry.
 pub const OCI_ARTIFACT: &str = "OCIArtifact";
 

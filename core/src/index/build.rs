@@ -5,23 +5,34 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::{VersionSignature, exact_version, shown, version_and_build};
+use super::{Approval, VersionSignature, Withdrawn, shown, version_and_build};
 use crate::api::{
-    Chart, DESCRIPTION_ANNOTATION, HOME_ANNOTATION, INDEX_API_VERSION, INDEX_KIND,
-    PACKAGE_SOURCE_KIND, PackageSource, PackageSourceSpec, SIGNATURES_ANNOTATION,
+    APPROVALS_ANNOTATION, Chart, DESCRIPTION_ANNOTATION, HOME_ANNOTATION, PACKAGE_SOURCE_KIND,
+    PackageSource, PackageSourceSpec, SIGNATURES_ANNOTATION,
 };
-use crate::error::{Classify, Kind};
 use crate::location::CanonicalUrl;
 use crate::name::PackageName;
 use crate::time::Time;
-use crate::yaml::{Limits, YamlError, strict, write};
+use crate::version::Version as Semver;
+use crate::yaml::{Limits, strict};
 use crate::{Algorithm, Digest};
 
 mod check;
+mod error;
+mod merge;
+mod relocate;
+mod spec;
+mod text;
+mod withdraw;
 
 pub use check::Rule;
+pub use error::BuildError;
+pub use merge::Merged;
+pub use relocate::{Relocation, RelocationError};
+use spec::Spec;
 
 /// Largest file of PackageSources that is read, in bytes.
 pub const MAX_SOURCE_FILE: usize = 16 * 1024 * 1024;
@@ -35,102 +46,6 @@ pub struct Found {
     pub line: usize,
     /// The document.
     pub source: PackageSource,
-}
-
-/// Why no index can be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BuildError {
-    /// A file does not read.
-    #[error("{}", in_file(.file, .source))]
-    Yaml {
-        /// The file.
-        file: String,
-        /// What is wrong with it.
-        source: YamlError,
-    },
-    /// A document breaks a rule.
-    #[error("{file}:{line}: {package}: {rule}")]
-    Rule {
-        /// The file.
-        file: String,
-        /// Line the document begins on.
-        line: usize,
-        /// Name and version of the package, as far as given.
-        package: String,
-        /// The rule.
-        rule: Box<Rule>,
-    },
-    /// The same name, version and build twice.
-    #[error("{file}:{line}: {package} is also defined in {other}")]
-    Twice {
-        /// The file.
-        file: String,
-        /// Line the document begins on.
-        line: usize,
-        /// Name, version and build.
-        package: String,
-        /// The other place, `file:line`.
-        other: String,
-    },
-    /// A chart has no digest yet.
-    #[error("chart {name} {version} of {repository} is not pinned by digest")]
-    Unpinned {
-        /// Name of the chart.
-        name: String,
-        /// Version of the chart.
-        version: String,
-        /// Repository of the chart, redacted.
-        repository: String,
-    },
-    /// Pinning with something else than sha256, which is all the API takes.
-    #[error("a chart is pinned with a sha256 digest, not with {0}")]
-    PinAlgorithm(&'static str),
-    /// The index has no JSON form.
-    #[error("the index cannot be written: {0}")]
-    Write(String),
-}
-
-/// An error in a file; the line goes to the file's name, as editors and `place` have it.
-fn in_file(file: &str, error: &YamlError) -> String {
-    let text = error.to_string();
-    let Some(line) = error.line else {
-        return format!("{file}: {text}");
-    };
-    let what = text.strip_prefix(&format!("line {line}: "));
-    format!("{file}:{line}: {}", what.unwrap_or(&text))
-}
-
-impl Classify for BuildError {
-    fn kind(&self) -> Kind {
-        match self {
-            BuildError::Write(_) => Kind::Failed,
-            _ => Kind::Refused,
-        }
-    }
-
-    fn place(&self) -> Option<String> {
-        match self {
-            BuildError::Yaml { file, source } => Some(match source.line {
-                Some(line) => format!("{file}:{line}"),
-                None => file.clone(),
-            }),
-            BuildError::Rule { file, line, .. } | BuildError::Twice { file, line, .. } => {
-                Some(format!("{file}:{line}"))
-            }
-            _ => None,
-        }
-    }
-
-    fn hint(&self) -> Option<String> {
-        match self {
-            BuildError::Yaml { source, .. } => source.hint(),
-            BuildError::Rule { rule, .. } => rule.hint().map(str::to_owned),
-            BuildError::Twice { .. } => {
-                Some("give one of them a new version or a higher build".to_owned())
-            }
-            _ => None,
-        }
-    }
 }
 
 /// The PackageSources of a file. Documents of other kinds may stand beside them and are not
@@ -160,7 +75,7 @@ pub fn read_file(file: &str, text: &str) -> Result<Vec<Found>, BuildError> {
 }
 
 /// An index being made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Draft {
     packages: BTreeMap<String, Vec<Version>>,
     repository: Option<CanonicalUrl>,
@@ -169,11 +84,18 @@ pub struct Draft {
 /// One version in a draft.
 #[derive(Clone, Debug)]
 struct Version {
-    exact: semver::Version,
+    exact: Semver,
+    /// File and line of its recipe; a published one has none.
+    place: Option<(String, usize)>,
     description: String,
     home: String,
     signatures: Vec<VersionSignature>,
-    spec: PackageSourceSpec,
+    withdrawn: Option<Withdrawn>,
+    approvals: Vec<Approval>,
+    /// The version as written.
+    text: String,
+    build: i32,
+    spec: Spec,
 }
 
 /// A chart that some versions of a draft use.
@@ -201,8 +123,10 @@ pub fn collect(found: Vec<Found>) -> Result<Draft, BuildError> {
         name.parse::<PackageName>()
             .map_err(|error| refused(Rule::Name(error)))?;
         check::spec(&source.spec).map_err(refused)?;
-        let exact = exact_version(&source.spec.version).ok_or_else(|| refused(Rule::NotExact))?;
+        let exact =
+            Semver::parse_published(&source.spec.version).map_err(|_| refused(Rule::NotExact))?;
         let signatures = signatures(&source).map_err(refused)?;
+        let approvals = approvals(&source).map_err(refused)?;
         let key = (
             name.to_owned(),
             source.spec.version.trim_start_matches('v').to_owned(),
@@ -218,29 +142,37 @@ pub fn collect(found: Vec<Found>) -> Result<Draft, BuildError> {
         }
         let version = Version {
             exact,
+            place: Some((file, line)),
             description: source.annotation(DESCRIPTION_ANNOTATION).to_owned(),
             home: source.annotation(HOME_ANNOTATION).to_owned(),
             signatures,
-            spec: source.spec,
+            withdrawn: None,
+            approvals,
+            text: source.spec.version.clone(),
+            build: source.spec.build,
+            spec: Spec::Own(source.spec.into()),
         };
         packages
             .entry(source.metadata.name)
             .or_default()
             .push(version);
     }
-    for versions in packages.values_mut() {
-        versions.sort_by(|a, b| {
-            // Build metadata has no say in what is newer; the text only settles the order.
-            let newer = b.exact.cmp_precedence(&a.exact);
-            newer
-                .then(Reverse(a.spec.build).cmp(&Reverse(b.spec.build)))
-                .then_with(|| a.spec.version.cmp(&b.spec.version))
-        });
-    }
+    packages.values_mut().for_each(|versions| sort(versions));
     Ok(Draft {
         packages,
         repository: None,
     })
+}
+
+/// Newest first.
+fn sort(versions: &mut [Version]) {
+    versions.sort_by(|a, b| {
+        // Build metadata has no say in what is newer; the text only settles the order.
+        let newer = b.exact.cmp(&a.exact);
+        newer
+            .then(Reverse(a.build).cmp(&Reverse(b.build)))
+            .then_with(|| a.text.cmp(&b.text))
+    });
 }
 
 /// Name, version and build for messages.
@@ -262,12 +194,31 @@ fn signatures(source: &PackageSource) -> Result<Vec<VersionSignature>, Rule> {
         keyid: String,
         sig: String,
     }
-    let entries: Vec<Entry> = match source.annotation(SIGNATURES_ANNOTATION) {
-        "" => Vec::new(),
-        text => serde_json::from_str(text).map_err(|_| Rule::Signatures)?,
-    };
+    let entries: Vec<Entry> = list(source, SIGNATURES_ANNOTATION).ok_or(Rule::Signatures)?;
     let signature = |Entry { keyid, sig }| VersionSignature { keyid, sig };
     Ok(entries.into_iter().map(signature).collect())
+}
+
+/// The approvals that the annotation carries.
+fn approvals(source: &PackageSource) -> Result<Vec<Approval>, Rule> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Entry {
+        keyid: String,
+        sig: String,
+        time: Time,
+    }
+    let entries: Vec<Entry> = list(source, APPROVALS_ANNOTATION).ok_or(Rule::Approvals)?;
+    let approval = |Entry { keyid, sig, time }| Approval { keyid, sig, time };
+    Ok(entries.into_iter().map(approval).collect())
+}
+
+/// The JSON list of an annotation; an empty one is none.
+fn list<T: DeserializeOwned>(source: &PackageSource, annotation: &str) -> Option<Vec<T>> {
+    match source.annotation(annotation) {
+        "" => Some(Vec::new()),
+        text => serde_json::from_str(text).ok(),
+    }
 }
 
 impl Draft {
@@ -286,14 +237,18 @@ impl Draft {
         self.packages.values().map(Vec::len).sum()
     }
 
-    /// Every chart once, with its users.
+    /// Every chart once, with its users: what `--verify` fetches and compares.
     pub fn charts(&self) -> Vec<DraftChart> {
-        let mut charts: BTreeMap<&Chart, Vec<String>> = BTreeMap::new();
+        let mut charts: BTreeMap<Chart, Vec<String>> = BTreeMap::new();
         for (name, versions) in &self.packages {
             for version in versions {
-                let label = label(name, &version.spec);
-                for used in version.spec.charts() {
-                    let users = charts.entry(used.chart).or_default();
+                let spec = version.spec.get();
+                let label = label(name, &spec);
+                for used in spec.charts() {
+                    let users = match charts.get_mut(used.chart) {
+                        Some(users) => users,
+                        None => charts.entry(used.chart.clone()).or_default(),
+                    };
                     if users.last() != Some(&label) {
                         users.push(label.clone());
                     }
@@ -302,10 +257,7 @@ impl Draft {
         }
         charts
             .into_iter()
-            .map(|(chart, used_by)| DraftChart {
-                chart: chart.clone(),
-                used_by,
-            })
+            .map(|(chart, used_by)| DraftChart { chart, used_by })
             .collect()
     }
 
@@ -323,7 +275,8 @@ impl Draft {
             return Err(BuildError::PinAlgorithm(digest.algorithm().as_str()));
         }
         let versions = self.packages.values_mut().flatten();
-        let variants = versions.flat_map(|version| &mut version.spec.variants);
+        let specs = versions.filter_map(|version| version.spec.own_mut());
+        let variants = specs.flat_map(|spec| &mut spec.variants);
         let components = variants.flat_map(|variant| &mut variant.components);
         let mut pinned = 0;
         for used in components.filter_map(|component| component.chart.as_mut()) {
@@ -337,84 +290,6 @@ impl Draft {
         }
         Ok(pinned)
     }
-
-    /// The text of the index.
-    pub fn to_yaml(&self, generated: Time, expires: Option<Time>) -> Result<Vec<u8>, BuildError> {
-        if let Some(DraftChart { chart, .. }) = self.unpinned_charts().into_iter().next() {
-            return Err(BuildError::Unpinned {
-                name: shown(&chart.name),
-                version: shown(&chart.version),
-                repository: crate::location::redacted(&chart.repository),
-            });
-        }
-        let file = File {
-            api_version: INDEX_API_VERSION,
-            kind: INDEX_KIND,
-            generated,
-            expires,
-            repository: self.repository.as_ref(),
-            packages: self.packages.iter().map(file_package).collect(),
-        };
-        write::to_string(&file)
-            .map(String::into_bytes)
-            .map_err(|error| BuildError::Write(error.to_string()))
-    }
-}
-
-fn file_package<'a>(
-    (name, versions): (&'a String, &'a Vec<Version>),
-) -> (&'a str, FilePackage<'a>) {
-    let newest = versions.first();
-    let entry = |version: &'a Version| FileVersion {
-        version: &version.spec.version,
-        build: version.spec.build,
-        digest: version.spec.digest(),
-        spec: &version.spec,
-        signatures: &version.signatures,
-    };
-    let package = FilePackage {
-        description: newest.map_or("", |version| &version.description),
-        home: newest.map_or("", |version| &version.home),
-        versions: versions.iter().map(entry).collect(),
-    };
-    (name, package)
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct File<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    generated: Time,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires: Option<Time>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repository: Option<&'a CanonicalUrl>,
-    packages: BTreeMap<&'a str, FilePackage<'a>>,
-}
-
-#[derive(Serialize)]
-struct FilePackage<'a> {
-    #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    home: &'a str,
-    versions: Vec<FileVersion<'a>>,
-}
-
-#[derive(Serialize)]
-struct FileVersion<'a> {
-    version: &'a str,
-    #[serde(skip_serializing_if = "is_zero")]
-    build: i32,
-    digest: Digest,
-    spec: &'a PackageSourceSpec,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    signatures: &'a [VersionSignature],
-}
-
-fn is_zero(build: &i32) -> bool {
-    *build == 0
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! before its digest is computed again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -160,6 +161,10 @@ impl<'n> Package<'n> {
         }
         let computed = spec.digest();
         if !is_written(&computed, &raw.digest) {
+            let unknown = match unknown.is_empty() {
+                true => unsettled(&spec),
+                false => unknown,
+            };
             if unknown.is_empty() {
                 let listed = shown(&raw.digest);
                 return Err(refused(Why::Digest { listed, computed }));
@@ -177,6 +182,11 @@ impl<'n> Package<'n> {
             return Err(refused(Why::Twice));
         }
         let approvals = raw.approvals.into_iter();
+        let last = self.package.versions.last().map(|last| &last.provides);
+        let provides = match last {
+            Some(last) if **last == *spec.provides => Arc::clone(last),
+            _ => spec.provides.as_slice().into(),
+        };
         self.package.versions.push(IndexVersion {
             version: raw.version,
             build,
@@ -184,6 +194,7 @@ impl<'n> Package<'n> {
             signatures: raw.signatures,
             withdrawn: raw.withdrawn,
             approvals: approvals.filter_map(RawApproval::read).collect(),
+            provides,
             spec: lazy(spec),
         });
         Ok(())
@@ -196,6 +207,17 @@ impl<'n> Package<'n> {
             packages.insert(self.name.to_owned(), self.package);
         }
     }
+}
+
+/// The members of a spec whose place in the canonical JSON another kubepkg may have chosen
+/// differently: it is not known yet.
+fn unsettled(spec: &PackageSourceSpec) -> Vec<String> {
+    let all = || spec.variants.iter().flat_map(|variant| &variant.requires);
+    let variant = all().any(|requirement| !requirement.variant.is_empty());
+    let values = all().any(|requirement| !requirement.values.is_empty());
+    let found = [("variant", variant), ("values", values)];
+    let found = found.into_iter().filter(|(_, used)| *used);
+    found.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Whether `text` is `digest` as an index lists it.

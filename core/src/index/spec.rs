@@ -1,6 +1,7 @@
 //! The spec of a listed version: held, or decoded from the text of the index when it is asked
 //! for.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -53,6 +54,14 @@ impl LazySpec {
             Arc::new(spec.unwrap_or_default())
         };
         self.spec.get_or_init(decode)
+    }
+
+    /// The spec, without keeping it once it is decoded.
+    pub(super) fn decoded(&self) -> Cow<'_, PackageSourceSpec> {
+        match (self.spec.get(), &self.source) {
+            (None, Some(part)) => Cow::Owned(part.decode().unwrap_or_default()),
+            _ => Cow::Borrowed(self.get()),
+        }
     }
 
     pub(super) fn source(&self) -> Option<&Part> {

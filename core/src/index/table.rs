@@ -64,12 +64,23 @@ impl Index {
             put_text(&mut body, &package.description);
             put_text(&mut body, &package.home);
             put_len(&mut body, package.versions.len());
+            let mut last: Option<&IndexVersion> = None;
             for version in &package.versions {
                 let part = version.spec.source()?;
                 if !Arc::ptr_eq(text.get_or_insert(&part.text), &part.text) {
                     return None;
                 }
                 put_version(&mut body, version, part);
+                let same = last.is_some_and(|last| last.shares_provides(version));
+                put_option(
+                    &mut body,
+                    (!same).then_some(&version.provides),
+                    |out, provides| {
+                        put_len(out, provides.len());
+                        provides.iter().for_each(|text| put_text(out, text));
+                    },
+                );
+                last = Some(version);
             }
         }
         put_len(&mut body, self.left_out.len());
@@ -123,27 +134,36 @@ pub(super) fn decode(text: Bytes, table: &[u8]) -> Result<Index, TableError> {
     };
     let mut packages = Vec::new();
     for _ in 0..get.len()? {
-        let name = get.text()?.to_owned();
+        let name = get.owned()?;
         let mut package = IndexPackage {
-            description: get.text()?.to_owned(),
-            home: get.text()?.to_owned(),
+            description: get.owned()?,
+            home: get.owned()?,
             versions: Vec::new(),
         };
         let versions = get.len()?;
         package.versions.reserve_exact(get.fitting(versions));
         for _ in 0..versions {
-            package.versions.push(get.version(&text)?);
+            let mut version = get.version(&text)?;
+            version.provides = match (
+                get.option(|get| get.list(Get::owned))?,
+                package.versions.last(),
+            ) {
+                (Some(provides), _) => provides.into(),
+                (None, Some(last)) => Arc::clone(&last.provides),
+                (None, None) => return Err(TableError::Damaged),
+            };
+            package.versions.push(version);
         }
         packages.push((name, package));
     }
     index.packages = BTreeMap::from_iter(packages);
     for _ in 0..get.len()? {
         index.left_out.push(LeftOut {
-            package: get.text()?.to_owned(),
-            version: get.text()?.to_owned(),
+            package: get.owned()?,
+            version: get.owned()?,
             build: get.small()?,
             why: LeftOutWhy::Newer {
-                unknown: get.list(|get| Ok(get.text()?.to_owned()))?,
+                unknown: get.list(Get::owned)?,
             },
         });
     }
@@ -260,6 +280,10 @@ impl<'a> Get<'a> {
         str::from_utf8(self.bytes(len)?).map_err(|_| TableError::Damaged)
     }
 
+    fn owned(&mut self) -> Got<String> {
+        self.text().map(str::to_owned)
+    }
+
     fn time(&mut self) -> Got<Time> {
         Ok(Time::from_unix(i64::from_le_bytes(self.array()?)))
     }
@@ -282,7 +306,7 @@ impl<'a> Get<'a> {
     }
 
     fn version(&mut self, text: &Arc<Bytes>) -> Got<IndexVersion> {
-        let version = self.text()?.to_owned();
+        let version = self.owned()?;
         let build = self.small()?;
         let digest = Digest::from_bytes(Algorithm::Sha256, &self.array::<32>()?);
         let start = self.small()?;
@@ -298,25 +322,26 @@ impl<'a> Get<'a> {
             digest,
             signatures: self.list(|get| {
                 Ok(VersionSignature {
-                    keyid: get.text()?.to_owned(),
-                    sig: get.text()?.to_owned(),
+                    keyid: get.owned()?,
+                    sig: get.owned()?,
                 })
             })?,
             withdrawn: self.option(|get| {
                 Ok(Withdrawn {
                     since: get.time()?,
-                    reason: get.text()?.to_owned(),
-                    replacement: get.option(|get| Ok(get.text()?.to_owned()))?,
+                    reason: get.owned()?,
+                    replacement: get.option(Get::owned)?,
                     lifted: get.option(Get::time)?,
                 })
             })?,
             approvals: self.list(|get| {
                 Ok(Approval {
-                    keyid: get.text()?.to_owned(),
-                    sig: get.text()?.to_owned(),
+                    keyid: get.owned()?,
+                    sig: get.owned()?,
                     time: get.time()?,
                 })
             })?,
+            provides: Arc::default(),
             spec: LazySpec::part(Part {
                 text: Arc::clone(text),
                 start,
@@ -326,8 +351,8 @@ impl<'a> Get<'a> {
     }
 }
 
-/// A version takes no fewer bytes of a table: its digest and seven short ones.
-const SHORTEST_VERSION: usize = 39;
+/// A version takes no fewer bytes of a table: its digest and eight short ones.
+const SHORTEST_VERSION: usize = 40;
 
 #[cfg(test)]
 mod tests {

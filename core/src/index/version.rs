@@ -2,6 +2,7 @@
 //! of delegated keys, a withdrawal, approvals. None of these is part of the spec's digest.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,8 @@ pub struct IndexVersion {
     pub withdrawn: Option<Withdrawn>,
     /// Approvals, as written: nobody has verified them yet.
     pub approvals: Vec<Approval>,
+    /// What the spec says under `provides`; versions that say the same share it.
+    pub(super) provides: Arc<[String]>,
     pub(super) spec: LazySpec,
 }
 
@@ -39,6 +42,7 @@ impl IndexVersion {
             signatures: Vec::new(),
             withdrawn: None,
             approvals: Vec::new(),
+            provides: spec.provides.as_slice().into(),
             spec: LazySpec::of(spec),
         }
     }
@@ -48,15 +52,26 @@ impl IndexVersion {
         self.spec.get()
     }
 
+    /// Whether it says to offer `capability`.
+    pub fn offers(&self, capability: &str) -> bool {
+        self.provides().any(|offered| offered == capability)
+    }
+
     /// Whether the spec can have `word` in one of its texts. Says yes where only decoding
     /// the spec would tell, and costs a fraction of that.
     pub fn may_mention(&self, word: &str) -> bool {
         self.spec.may_mention(word)
     }
 
-    /// The capabilities it says to offer, at less cost than the whole spec.
+    /// The capabilities it says to offer, without decoding the spec.
     pub fn provides(&self) -> impl Iterator<Item = &str> {
-        self.spec().provides.iter().map(String::as_str)
+        self.provides.iter().map(String::as_str)
+    }
+
+    /// Whether `other` offers the same capabilities for a reason that costs nothing to find:
+    /// most versions of a package offer what the one before does.
+    pub fn shares_provides(&self, other: &IndexVersion) -> bool {
+        Arc::ptr_eq(&self.provides, &other.provides)
     }
 }
 

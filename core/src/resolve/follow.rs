@@ -72,6 +72,8 @@ pub(super) fn follow(
         for (demand, by) in demands(world, goal, knowledge, item) {
             match demand.what {
                 What::Package { name, .. } => followed.name(set, name, demand.variant, by),
+                // then the cluster is to offer it
+                What::Capability(_) if matches!(goal, Goal::Pack(p) if !p.with_providers) => {}
                 What::Capability(capability) => {
                     followed.capability(set, &offering, &package, capability, by);
                 }
@@ -141,7 +143,7 @@ impl Followed {
     fn capability(
         &mut self,
         set: &Set,
-        offering: &Offering,
+        offering: &Offering<'_>,
         package: &Rc<str>,
         capability: &str,
         by: Origin,
@@ -152,7 +154,7 @@ impl Followed {
         }
         let others: Vec<_> = providers.iter().filter(|p| **p != *package).collect();
         match others.as_slice() {
-            [] => self.lacking = true,
+            [] => self.lacking |= offering.offered_before(capability, package),
             [one] => {
                 self.sole.insert(Rc::clone(one));
             }
@@ -166,15 +168,22 @@ impl Followed {
 }
 
 /// Who in a set offers what.
-struct Offering {
+struct Offering<'w> {
+    without: &'w BTreeSet<Rc<str>>,
     by_capability: BTreeMap<String, Vec<Rc<str>>>,
     served: BTreeSet<String>,
     set: BTreeSet<Rc<str>>,
 }
 
-impl Offering {
-    fn new(world: &World<'_>, goal: Goal<'_>, set: &Set, without: &BTreeSet<Rc<str>>) -> Offering {
+impl<'w> Offering<'w> {
+    fn new(
+        world: &World<'_>,
+        goal: Goal<'_>,
+        set: &Set,
+        without: &'w BTreeSet<Rc<str>>,
+    ) -> Offering<'w> {
         let mut offering = Offering {
+            without,
             by_capability: BTreeMap::new(),
             served: BTreeSet::new(),
             set: BTreeSet::new(),
@@ -185,10 +194,7 @@ impl Offering {
                 .map(|api| format!("{}{api}", super::state::API_PREFIX))
                 .collect();
         }
-        for (package, item) in set
-            .iter()
-            .filter(|(package, _)| !without.contains(*package))
-        {
+        for (package, item) in set {
             offering.set.insert(Rc::clone(package));
             let mut add = |capability: &str| {
                 let offered = offering.by_capability.entry(capability.to_owned());
@@ -212,9 +218,22 @@ impl Offering {
         offering
     }
 
-    fn providers(&self, capability: &str) -> BTreeSet<Rc<str>> {
+    fn all(&self, capability: &str) -> impl Iterator<Item = &Rc<str>> {
         let listed = self.by_capability.get(capability).into_iter().flatten();
-        listed.chain(self.set.get(capability)).cloned().collect()
+        listed.chain(self.set.get(capability))
+    }
+
+    fn providers(&self, capability: &str) -> BTreeSet<Rc<str>> {
+        let there = self.all(capability);
+        there
+            .filter(|p| !self.without.contains(*p))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether another package of the whole set offers it.
+    fn offered_before(&self, capability: &str, package: &Rc<str>) -> bool {
+        self.all(capability).any(|p| p != package)
     }
 }
 

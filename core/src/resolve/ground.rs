@@ -74,12 +74,8 @@ fn reachable(world: &World<'_>, goal: Goal<'_>, knowledge: &mut Knowledge) -> BT
     for installed in install.state.packages.values() {
         let wanted = installed.requires.iter().filter(|r| r.package.is_empty());
         for requirement in wanted {
-            queue.extend(
-                world
-                    .providers(&requirement.capability)
-                    .into_iter()
-                    .map(Rc::from),
-            );
+            let providers = world.providers(&requirement.capability);
+            queue.extend(providers.iter().copied().map(Rc::from));
         }
     }
     let mut found = BTreeSet::new();
@@ -111,8 +107,8 @@ fn reachable(world: &World<'_>, goal: Goal<'_>, knowledge: &mut Knowledge) -> BT
                             queue.push_back(name.into());
                         }
                         What::Capability(capability) => {
-                            let providers = world.providers(capability).into_iter();
-                            queue.extend(providers.map(Rc::from));
+                            let providers = world.providers(capability);
+                            queue.extend(providers.iter().copied().map(Rc::from));
                         }
                     }
                 }

@@ -124,9 +124,10 @@ impl<'a> Pack<'a> {
                         continue;
                     }
                     let rule = Rule::Offers(capability.into());
-                    let providers = model.world.providers(capability).into_iter();
+                    let providers = model.world.providers(capability);
                     let sets: Vec<_> = providers
-                        .map(|provider| model.package_set(&provider.into(), rule.clone()))
+                        .iter()
+                        .map(|provider| model.package_set(&(*provider).into(), rule.clone()))
                         .collect();
                     if !sets.is_empty() {
                         needs.require_one(model.terms.union(sets));

@@ -2,7 +2,7 @@
 //! catalog when asked for, once, because an index may hold 200 000 specs and a resolution
 //! comes across a few hundred of them.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ pub(super) struct World<'c> {
     lock: Option<&'c Lock>,
     releases: RefCell<HashMap<String, Releases<'c>>>,
     constraints: RefCell<HashMap<String, Read>>,
-    providers: OnceCell<BTreeMap<&'c str, BTreeSet<&'c str>>>,
+    providers: RefCell<HashMap<String, Rc<BTreeSet<&'c str>>>>,
 }
 
 /// What a release asks for.
@@ -61,7 +61,7 @@ impl<'c> World<'c> {
             lock,
             releases: RefCell::default(),
             constraints: RefCell::default(),
-            providers: OnceCell::new(),
+            providers: RefCell::default(),
         }
     }
 
@@ -112,31 +112,28 @@ impl<'c> World<'c> {
     }
 
     /// The packages that offer `capability` in some version, by name. Their own names are
-    /// capabilities, too.
-    pub(super) fn providers(&self, capability: &str) -> BTreeSet<&'c str> {
-        let index = self.providers.get_or_init(|| self.index_providers());
-        let mut found = index.get(capability).cloned().unwrap_or_default();
-        if let Some(supplier) = self.catalog.supplier(capability) {
-            let own = supplier.index.packages.get_key_value(capability);
-            found.extend(own.map(|(name, _)| name.as_str()));
+    /// capabilities, too. The raw texts of all specs are searched, once a capability: that
+    /// takes a fraction of decoding them.
+    pub(super) fn providers(&self, capability: &str) -> Rc<BTreeSet<&'c str>> {
+        if let Some(known) = self.providers.borrow().get(capability) {
+            return Rc::clone(known);
         }
-        found
-    }
-
-    fn index_providers(&self) -> BTreeMap<&'c str, BTreeSet<&'c str>> {
-        let mut index: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (package, listed) in self.catalog.supplied() {
-            for capability in listed.provides() {
-                index.entry(capability).or_default().insert(package);
+        let mut found = BTreeSet::new();
+        for (package, versions) in self.catalog.supplied() {
+            if package == capability || versions.iter().any(|v| v.offers(capability)) {
+                found.insert(package);
             }
         }
-        index
+        let found = Rc::new(found);
+        let mut all = self.providers.borrow_mut();
+        all.insert(capability.to_owned(), Rc::clone(&found));
+        found
     }
 }
 
 /// Whether `release` of `package` offers `capability`: it says so, or it is called so.
 pub(super) fn offers(package: &str, release: &Selection<'_>, capability: &str) -> bool {
-    package == capability || release.listed.provides().any(|c| c == capability)
+    package == capability || release.listed.offers(capability)
 }
 
 /// Whether the version of `release` meets `constraint`.

@@ -116,6 +116,16 @@ pub enum Cause {
     Import(Box<Receipt>),
     /// A client pushed, or a local tool filled the store.
     Push,
+    /// What was accepted under a trust entry was dropped, because somebody asked for it.
+    TrustReset {
+        /// Id of the entry.
+        entry: String,
+    },
+    /// Who is trusted was changed without an import.
+    TrustChange {
+        /// Id of the entry.
+        entry: String,
+    },
 }
 
 /// One entry of `commits/`.
@@ -170,6 +180,19 @@ pub struct ReceiptIndex {
     pub generated: Option<Time>,
     /// Ids of the keys that signed it; empty for an unsigned one.
     pub signed_by: Vec<String>,
+    /// Version of the root it was judged by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<u32>,
+    /// Until when clusters can accept the index the packages were judged by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptable_until: Option<Time>,
+    /// Versions of that index that are left out: for another kubepkg, or not signed or approved.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// A package that entered.

@@ -77,11 +77,27 @@ impl Entry {
 
     /// Whether `other` asks the same of the same repository.
     pub fn same_trust(&self, other: &Entry) -> bool {
-        let plain = |entry: &Entry| Entry {
-            must_name_url: false,
-            ..entry.clone()
+        self.differs(other).is_empty()
+    }
+
+    /// What `other` asks otherwise.
+    pub fn differs(&self, other: &Entry) -> Vec<&'static str> {
+        let mut differs = Vec::new();
+        let mut note = |what, same: bool| {
+            if !same {
+                differs.push(what);
+            }
         };
-        plain(self) == plain(other)
+        note("url", self.url == other.url);
+        note("keys", self.anchor == other.anchor);
+        note("locations", self.locations == other.locations);
+        note("platforms", self.platforms == other.platforms);
+        note("approvals", self.approvals == other.approvals);
+        note(
+            "bundle signers",
+            self.bundle_signers == other.bundle_signers,
+        );
+        differs
     }
 }
 

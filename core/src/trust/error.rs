@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::RootError;
 use crate::Digest;
 use crate::error::{Classify, Kind};
 use crate::index::IndexError;
@@ -19,6 +20,160 @@ pub enum TrustError {
     NoRoot {
         /// The index.
         url: CanonicalUrl,
+    },
+    /// A root cannot be used.
+    #[error("{file}: {source}")]
+    Root {
+        /// The index.
+        url: CanonicalUrl,
+        /// The root file.
+        file: String,
+        /// What is wrong.
+        source: Box<RootError>,
+    },
+    /// A step of the chain of roots is missing.
+    #[error("root/{number}.yaml is missing: the chain of roots cannot be followed")]
+    RootMissing {
+        /// The index.
+        url: CanonicalUrl,
+        /// The version that is missing.
+        number: u32,
+    },
+    /// The current root is given in two forms.
+    #[error("root.yaml is version {version}, but differs from root/{version}.yaml")]
+    RootTwin {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its version.
+        version: u32,
+    },
+    /// A root lies under another number than its own.
+    #[error("root/{number}.yaml holds version {found}")]
+    RootNumber {
+        /// The index.
+        url: CanonicalUrl,
+        /// The number of the file.
+        number: u32,
+        /// The version in it.
+        found: u32,
+    },
+    /// Too few of the keys that must sign a root have.
+    #[error("root version {version} is signed by {have} of {by}, and needs {need}")]
+    RootUnsigned {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its version.
+        version: u32,
+        /// Whose signatures were counted.
+        by: String,
+        /// How many there are.
+        have: usize,
+        /// How many must be.
+        need: u32,
+    },
+    /// The current root has expired.
+    #[error(
+        "root version {version} expired at {expires}, {} ago (it is {today})",
+        span(today.since(*expires))
+    )]
+    RootExpired {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its version.
+        version: u32,
+        /// Its `expires`.
+        expires: Time,
+        /// The time it was judged by.
+        today: Time,
+    },
+    /// A root below the accepted one.
+    #[error(
+        "root version {version} (expires {expires}) is older than version {accepted} (expires \
+         {accepted_expires}), which was accepted before: refusing a rollback"
+    )]
+    RootOlder {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its version.
+        version: u32,
+        /// Its `expires`.
+        expires: Time,
+        /// Version of the accepted root.
+        accepted: u32,
+        /// `expires` of the accepted root.
+        accepted_expires: Time,
+    },
+    /// Two roots of one version.
+    #[error(
+        "a forked root chain: root version {version} offered now (expires {offered_expires}) is \
+         {offered}; in the chain accepted before, up to version {accepted_version} (expires \
+         {accepted_expires}), it is {accepted}"
+    )]
+    RootFork {
+        /// The index.
+        url: CanonicalUrl,
+        /// The version there are two of.
+        version: u32,
+        /// Digest of the one offered.
+        offered: Box<Digest>,
+        /// `expires` of the one offered.
+        offered_expires: Time,
+        /// Digest of the one accepted.
+        accepted: Box<Digest>,
+        /// Version of the root accepted last.
+        accepted_version: u32,
+        /// `expires` of the root accepted last.
+        accepted_expires: Time,
+    },
+    /// An index without an expiry in a repository with a root.
+    #[error("the index has no expiry, which a repository with a root of trust must give it")]
+    NoExpiry {
+        /// The index.
+        url: CanonicalUrl,
+    },
+    /// The index is older than this side allows.
+    #[error(
+        "the index {}, and this side takes none older than {} (it is {today})",
+        made_at(.generated), span(*max_age)
+    )]
+    TooOld {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its `generated`.
+        generated: Option<Time>,
+        /// Largest age in seconds.
+        max_age: i64,
+        /// The time it was judged by.
+        today: Time,
+    },
+    /// The index is older than the accepted one.
+    #[error(
+        "the index {} is older than the one accepted before (at {first_seen}), which {}: refusing \
+         a rollback",
+        of_time(.generated), accepted_at(.accepted)
+    )]
+    Older {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its `generated`.
+        generated: Option<Time>,
+        /// `generated` of the accepted one.
+        accepted: Option<Time>,
+        /// When that was accepted.
+        first_seen: Time,
+    },
+    /// Other trust than before.
+    #[error(
+        "the trust given for this repository is not the one that is stored ({id}): {} {}",
+        .differs.join(", "), if .differs.len() == 1 { "differs" } else { "differ" }
+    )]
+    OtherTrust {
+        /// The index.
+        url: CanonicalUrl,
+        /// Id of the entry.
+        id: String,
+        /// What differs.
+        differs: Vec<&'static str>,
     },
     /// There is no signature.
     #[error("the index is not signed ({}.sig is missing)", .url.file_name())]
@@ -46,6 +201,24 @@ pub enum TrustError {
         /// The keys that were given.
         trusted: Vec<KeyId>,
         /// The keys the signature file names; the plain form names none.
+        claimed: Vec<KeyId>,
+    },
+    /// Some trusted keys signed these bytes, but not enough.
+    #[error(
+        "the index is signed by {have} trusted {}, and needs {need}; trusted: {}; the signature \
+         file names: {}",
+        if *have == 1 { "key" } else { "keys" }, ids(.trusted), ids(.claimed)
+    )]
+    TooFew {
+        /// The index.
+        url: CanonicalUrl,
+        /// How many signed.
+        have: usize,
+        /// How many must.
+        need: u32,
+        /// The keys that may sign.
+        trusted: Vec<KeyId>,
+        /// The keys the signature file names.
         claimed: Vec<KeyId>,
     },
     /// There is a signature, and nobody said whose it should be.
@@ -226,6 +399,15 @@ pub enum Warning {
         /// The time it was judged by.
         today: Time,
     },
+    /// Its root expires soon.
+    RootExpiresSoon {
+        /// The index.
+        url: CanonicalUrl,
+        /// When.
+        expires: Time,
+        /// The time it was judged by.
+        today: Time,
+    },
     /// It does not expire and is old.
     Old {
         /// The index.
@@ -253,6 +435,19 @@ impl TrustError {
     fn url(&self) -> Option<&CanonicalUrl> {
         match self {
             TrustError::NoRoot { url }
+            | TrustError::Root { url, .. }
+            | TrustError::RootMissing { url, .. }
+            | TrustError::RootTwin { url, .. }
+            | TrustError::RootNumber { url, .. }
+            | TrustError::RootUnsigned { url, .. }
+            | TrustError::RootExpired { url, .. }
+            | TrustError::RootOlder { url, .. }
+            | TrustError::RootFork { url, .. }
+            | TrustError::NoExpiry { url }
+            | TrustError::TooOld { url, .. }
+            | TrustError::Older { url, .. }
+            | TrustError::OtherTrust { url, .. }
+            | TrustError::TooFew { url, .. }
             | TrustError::Unsigned { url }
             | TrustError::Signature { url, .. }
             | TrustError::Untrusted { url, .. }
@@ -289,11 +484,53 @@ impl Classify for TrustError {
                 "this side trusts a root for it, so plain signatures do not count; ask the \
                  publisher where the root went"
             }
+            TrustError::Root { source, .. } => return source.hint(),
+            TrustError::RootMissing { .. } | TrustError::RootNumber { .. } => {
+                "get all root files again, from one place; the publisher must serve root/1.yaml \
+                 up to the version of root.yaml"
+            }
+            TrustError::RootTwin { .. } => {
+                "the publisher may be changing its root just now: get the files again later"
+            }
+            TrustError::RootUnsigned { .. } => {
+                "ask the publisher, over a way you trust, for the root keys; a new root must be \
+                 signed by enough keys of the one before and by enough of its own"
+            }
+            TrustError::RootExpired { .. } => {
+                "get a newer root: make the bundle again on the connected side; if there is none, \
+                 the publisher must make one (`kubepkg trust root next`). Check this machine's \
+                 clock too"
+            }
+            TrustError::RootOlder { .. } | TrustError::Older { .. } => {
+                "get the files again from the publisher; if they stay old, somebody holds newer \
+                 ones back. `kubepkg trust reset ENTRY` drops what was accepted, if the publisher \
+                 says that it went back on purpose"
+            }
+            TrustError::RootFork { .. } => {
+                "do not use either before the publisher has said which is genuine; if it began \
+                 anew, `kubepkg trust reset ENTRY` drops what was accepted"
+            }
+            TrustError::NoExpiry { .. } => {
+                "ask the publisher to make the index with an expiry (`kubepkg repo index \
+                 --expires 720h`)"
+            }
+            TrustError::TooOld { .. } => {
+                "get a newer index: make the bundle again on the connected side; --max-age allows \
+                 older ones"
+            }
+            TrustError::OtherTrust { .. } => {
+                "leave the flags away to use what is stored; if the trust is meant to change, \
+                 say so with --change-trust"
+            }
             TrustError::Unsigned { .. } => {
                 "ask the publisher for a signed index; --allow-unsigned accepts it on nobody's word"
             }
             TrustError::Signature { .. } => {
                 "fetch index.yaml and index.yaml.sig again, both from the publisher"
+            }
+            TrustError::TooFew { .. } => {
+                "ask the publisher to have the index signed by more of its keys (`kubepkg trust \
+                 sign index.yaml --key KEY`)"
             }
             TrustError::Untrusted { .. } => {
                 "ask the publisher, over a way you trust, which key signs now; if it is another \
@@ -376,6 +613,20 @@ fn ids(ids: &[KeyId]) -> String {
     }
 }
 
+fn made_at(generated: &Option<Time>) -> String {
+    match generated {
+        Some(generated) => format!("was generated at {generated}"),
+        None => "does not say when it was generated".to_owned(),
+    }
+}
+
+fn of_time(generated: &Option<Time>) -> String {
+    match generated {
+        Some(generated) => format!("generated at {generated}"),
+        None => "without a time".to_owned(),
+    }
+}
+
 fn accepted_at(accepted: &Option<Time>) -> String {
     match accepted {
         Some(accepted) => format!("was generated at {accepted}"),
@@ -432,6 +683,16 @@ impl fmt::Display for Warning {
                 f,
                 "the index of {url} expires at {expires}, {}; what carries it must arrive \
                  before that",
+                ahead(expires.since(*today))
+            ),
+            Warning::RootExpiresSoon {
+                url,
+                expires,
+                today,
+            } => write!(
+                f,
+                "the root of trust of {url} expires at {expires}, {}; the publisher must make the \
+                 next one before that",
                 ahead(expires.since(*today))
             ),
             Warning::Old {

@@ -12,7 +12,7 @@ use crate::keys::{KeyId, PublicKey};
 pub const MAX_SET: usize = 256;
 
 /// Keys, each there once, and how many of them must have signed: at least one, at most all.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct KeySet {
     keys: Vec<PublicKey>,
     threshold: u32,
@@ -107,6 +107,16 @@ impl KeySet {
         found
     }
 }
+
+/// The order of the keys does not matter.
+impl PartialEq for KeySet {
+    fn eq(&self, other: &KeySet) -> bool {
+        let ids = |set: &KeySet| set.ids().into_iter().collect::<BTreeSet<_>>();
+        self.threshold == other.threshold && ids(self) == ids(other)
+    }
+}
+
+impl Eq for KeySet {}
 
 impl std::fmt::Debug for KeySet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

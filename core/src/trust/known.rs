@@ -14,8 +14,8 @@ use crate::keys::KeyId;
 use crate::location::CanonicalUrl;
 use crate::time::Time;
 
-/// What the record is filed under beside the memories. No entry has this id: those end in
-/// `-` and twelve hex digits, see [`super::entry_id`].
+/// What the record is filed under beside the memories. No entry has this id: those made of
+/// URLs end in `-` and twelve hex digits, and a trust file may not give it.
 pub const KNOWN_ID: &str = "known-keys";
 
 /// The record. It is read as strictly as a memory, for the same reason.
@@ -53,6 +53,19 @@ impl Known {
     /// The newest `generated` that was accepted under any entry.
     pub fn newest(&self) -> Option<Time> {
         self.newest
+    }
+
+    /// The id of the entry of the repository at `url`.
+    pub fn id_of(&self, url: &CanonicalUrl) -> Option<&str> {
+        let mut entries = self.entries.iter();
+        Some(entries.find(|(_, entry)| entry.url == *url)?.0.as_str())
+    }
+
+    /// Ids and URLs of all entries anything was accepted under.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &CanonicalUrl)> {
+        self.entries
+            .iter()
+            .map(|(id, entry)| (id.as_str(), &entry.url))
     }
 
     /// Whether `entry`, under which nothing was accepted yet, may begin with `verdict`.
@@ -94,9 +107,12 @@ impl Known {
 
     /// Takes in what was accepted before.
     pub fn note_memory(&mut self, memory: &Memory) {
-        self.newest = self.newest.max(memory.generated);
+        let Some(accepted) = &memory.accepted else {
+            return;
+        };
+        self.newest = self.newest.max(accepted.generated);
         let known = self.entry(&memory.entry, &memory.url);
-        known.keys.extend(memory.signed_by.iter().copied());
+        known.keys.extend(accepted.signed_by.iter().copied());
     }
 
     fn entry(&mut self, id: &str, url: &CanonicalUrl) -> &mut KnownEntry {

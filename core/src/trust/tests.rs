@@ -1,5 +1,7 @@
 //! Each test is named after what it stops, or after what must still work.
 
+use bytes::Bytes;
+
 use super::*;
 use crate::Digest;
 use crate::error::{Classify, Kind};
@@ -60,8 +62,18 @@ impl Site {
     }
 
     fn judge_with(&self, index: &[u8], signature: Option<&[u8]>) -> Result<Verdict, TrustError> {
-        let offer = Offer { index, signature };
-        judge(&self.entry, offer, self.memory.as_ref(), self.now)
+        let index = Bytes::copy_from_slice(index);
+        let offer = Offer {
+            index: &index,
+            signature,
+            roots: None,
+        };
+        judge(
+            &self.entry,
+            offer,
+            self.memory.as_ref(),
+            Clock::at(self.now),
+        )
     }
 
     /// Accepts `index` and remembers it.
@@ -86,8 +98,9 @@ fn a_signed_index_is_accepted_and_remembered() {
     let verdict = site.accept(&file);
     assert_eq!(verdict.standing, Standing::Newer);
     assert_eq!(verdict.signed_by, [site.entry.anchor.keys()[0].id()]);
-    assert_eq!(verdict.memory.index, Digest::sha256(&file));
-    assert_eq!(verdict.memory.first_seen, site.now);
+    let accepted = verdict.memory.accepted.unwrap();
+    assert_eq!(accepted.index, Digest::sha256(&file));
+    assert_eq!(accepted.first_seen, site.now);
     assert!(verdict.warnings.is_empty());
 
     site.now = site.now.plus(3600);
@@ -287,11 +300,17 @@ fn a_clock_set_back_does_not_revive_an_expired_index() {
     site.memory = Some(Memory {
         entry: site.entry.id.clone(),
         url: site.entry.url.clone(),
-        index: Digest::sha256(&later),
-        generated: Some(time("2026-12-31T00:00:00Z")),
-        first_seen: time("2026-12-31T00:00:00Z"),
-        signed_by: Default::default(),
-        names_url: false,
+        trust: None,
+        accepted: Some(Accepted {
+            index: Digest::sha256(&later),
+            generated: Some(time("2026-12-31T00:00:00Z")),
+            first_seen: time("2026-12-31T00:00:00Z"),
+            signed_by: Default::default(),
+            signature: None,
+            names_url: false,
+            root: None,
+            withdrawn: Seen::default(),
+        }),
     });
     site.now = time("2020-01-01T00:00:00Z");
     assert!(matches!(
@@ -484,7 +503,7 @@ fn an_unsigned_index_never_replaces_a_signed_one() {
     let verdict = site.accept(&file);
     assert_eq!(verdict.standing, Standing::Same);
     assert_eq!(
-        verdict.memory.signed_by,
+        verdict.memory.accepted.unwrap().signed_by,
         [keys[0].id()].into_iter().collect()
     );
 }
@@ -521,7 +540,7 @@ fn an_old_index_under_another_url_does_not_come_in_as_a_new_repository() {
     known.admit(&site.entry, &verdict).unwrap();
     known.note(&site.entry, &verdict);
     let known = Known::from_value(&known.to_value()).unwrap();
-    assert_eq!(known.newest(), verdict.memory.generated);
+    assert_eq!(known.newest(), verdict.memory.accepted.unwrap().generated);
 
     let other = "https://elsewhere.example.com/index.yaml";
     let trusted = site.entry.anchor.keys()[0].clone();
@@ -599,12 +618,20 @@ fn a_clock_set_back_does_not_outdo_what_other_repositories_have_shown() {
     let site = Site::new();
     let file = index("generated: \"2026-12-01T00:00:00Z\"\nexpires: \"2026-12-31T00:00:00Z\"");
     let signature = Signatures::write_plain(&site.private.sign(&file));
+    let file = Bytes::from(file);
     let offer = Offer {
         index: &file,
         signature: Some(signature.as_bytes()),
+        roots: None,
     };
     let now = time("2026-12-30T00:00:00Z");
-    let judged = |seen| judge_at(&site.entry, offer, None, Clock { now, seen });
+    let judged = |seen| {
+        let clock = Clock {
+            seen,
+            ..Clock::at(now)
+        };
+        judge(&site.entry, offer, None, clock)
+    };
     judged(None).unwrap();
     let error = refused(judged(Some(time("2026-12-31T00:00:30Z"))));
     assert!(matches!(error, TrustError::Expired { .. }), "{error}");

@@ -8,6 +8,7 @@ mod index;
 mod listed;
 mod resolve;
 mod select;
+mod signed;
 mod trust;
 mod vectors;
 mod versions;

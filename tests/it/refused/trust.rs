@@ -13,9 +13,14 @@ const DAY: i64 = 86_400;
 fn a_wrong_key_trusts_nothing() {
     let site = Site::new();
     let ids = [honest().key.public().unwrap().id().to_string()];
-    let told = site.refuses(
-        &honest().bytes,
-        &["--public-key", "stranger.pub"],
+    site.scratch.write("site.tar", &honest().bytes);
+    let stranger = ["--public-key", "stranger.pub"];
+    let told = site.refuses_anew(&stranger, 3, "not signed by a key you trust");
+    // a store that knows whom to trust does not change its mind by accident, nor on purpose
+    site.refuses_import(&stranger, 3, "not the one that is stored")
+        .hints("--change-trust");
+    site.refuses_import(
+        &[&stranger[..], &["--change-trust"]].concat(),
         3,
         "not signed by a key you trust",
     );
@@ -40,8 +45,12 @@ fn a_wrong_key_trusts_nothing() {
 #[test]
 fn without_a_key_nothing_begins() {
     let site = Site::new();
-    site.refuses(&honest().bytes, &[], 2, "no key given")
+    site.scratch.write("site.tar", &honest().bytes);
+    site.refuses_anew(&[], 2, "no key given")
         .hints("--public-key");
+    // a store that imported from there before knows whom to trust
+    let import = ["bundle", "import", "site.tar", "--store", "store"];
+    site.scratch.run(&import).ok();
 }
 
 #[test]

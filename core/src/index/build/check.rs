@@ -2,10 +2,11 @@
 
 use crate::Digest;
 use crate::api::{Component, OCI_ARTIFACT, PackageSourceSpec, Requirement, SourceRef, Variant};
-use crate::index::{exact_version, shown};
+use crate::index::shown;
 use crate::location::{CanonicalUrl, redacted};
 use crate::name::NameError;
 use crate::reference::Reference;
+use crate::version::{Constraint, Version};
 
 /// A rule that a PackageSource breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +61,25 @@ pub enum Rule {
         /// The values there are.
         known: &'static str,
     },
+    /// A version constraint does not read.
+    #[error("a requirement of variant {variant}: {source}")]
+    Constraint {
+        /// The variant.
+        variant: String,
+        /// What is wrong with the constraint.
+        source: crate::version::ConstraintError,
+    },
+    /// A capability of a kind that does not exist.
+    #[error(
+        "the capability {0} is of no known kind; behind a colon-word only api:<group>/<version> is one"
+    )]
+    Capability(String),
+    /// A requirement of a capability passes what only packages take.
+    #[error("a requirement of variant {0} passes a variant or values to a capability")]
+    Passed(String),
+    /// The annotation with approvals does not read.
+    #[error("the annotation kubepkg.dev/approvals is no list of approvals")]
+    Approvals,
     /// The annotation with signatures does not read.
     #[error("the annotation kubepkg.dev/signatures is no list of signatures")]
     Signatures,
@@ -78,7 +98,7 @@ impl Rule {
 
 /// Checks a spec against every rule.
 pub(super) fn spec(spec: &PackageSourceSpec) -> Result<(), Rule> {
-    if exact_version(&spec.version).is_none() {
+    if Version::parse_published(&spec.version).is_err() {
         return Err(Rule::NotExact);
     }
     if spec.build < 0 {
@@ -87,6 +107,8 @@ pub(super) fn spec(spec: &PackageSourceSpec) -> Result<(), Rule> {
     if let Some(source) = &spec.source_ref {
         source_ref(source)?;
     }
+    let offered = spec.provides.iter().chain(&spec.conflicts);
+    offered.map(String::as_str).try_for_each(capability)?;
     names("a variant", spec.variants.iter().map(|v| &v.name))?;
     spec.variants.iter().try_for_each(variant)?;
     if spec.uses_tree() {
@@ -145,10 +167,42 @@ fn names<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(), 
     Ok(())
 }
 
+/// A capability is any text, or `api:<group>/<version>`: another word before the colon may
+/// come to mean something.
+fn capability(text: &str) -> Result<(), Rule> {
+    let known = match text.split_once(':') {
+        None => true,
+        Some(("api", api)) => api.split_once('/').is_some_and(|(group, version)| {
+            let word = |text: &str| {
+                let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
+                !text.is_empty() && text.bytes().all(inner)
+            };
+            word(group) && word(version)
+        }),
+        Some(_) => false,
+    };
+    match known {
+        true => Ok(()),
+        false => Err(Rule::Capability(shown(text))),
+    }
+}
+
 fn variant(variant: &Variant) -> Result<(), Rule> {
     let one = |r: &Requirement| r.package.is_empty() != r.capability.is_empty();
     if !variant.requires.iter().all(one) {
         return Err(Rule::Requirement(shown(&variant.name)));
+    }
+    for requirement in &variant.requires {
+        let source = Constraint::parse_optional(&requirement.version).err();
+        if let Some(source) = source {
+            let variant = shown(&variant.name);
+            return Err(Rule::Constraint { variant, source });
+        }
+        let passes = !requirement.variant.is_empty() || !requirement.values.is_empty();
+        if passes && requirement.package.is_empty() {
+            return Err(Rule::Passed(shown(&variant.name)));
+        }
+        capability(&requirement.capability)?;
     }
     names("a component", variant.components.iter().map(|c| &c.name))?;
     variant.components.iter().try_for_each(component)
