@@ -1,5 +1,9 @@
 //! Each test is named after what it stops, or after what must still work.
 
+mod roots;
+mod texts;
+mod versions;
+
 use bytes::Bytes;
 
 use super::*;
