@@ -20,7 +20,7 @@ pub use flags::{ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk};
 pub use key_files::{bad_key, read_key_file, read_public_key};
 pub use requests::package_request;
 pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
-pub use trust::{AsOf, KeyFor, Trust, read_trust_file};
+pub use trust::{AsOf, Trust, read_trust_file};
 
 use crate::commands;
 use crate::printer::Printer;
@@ -113,6 +113,8 @@ pub enum RepoVerb {
     Keygen(commands::repo_keygen::Arguments),
     /// Make a signed index of the package files in a folder
     Index(commands::repo_index::Arguments),
+    /// Say of a published version that it is not to be used any more
+    Withdraw(commands::repo_withdraw::Arguments),
     /// Show what an index offers, who signed it, until when
     Show(commands::repo_show::Show),
     /// Check that an index would be accepted

@@ -11,6 +11,7 @@ pub mod repo_config;
 pub mod repo_index;
 pub mod repo_keygen;
 pub mod repo_show;
+pub mod repo_withdraw;
 pub mod search;
 mod store_folder;
 pub mod trust_reset;
@@ -52,6 +53,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Trust(TrustVerb::Sign(arguments)) => trust_sign::run(arguments, printer),
         Verb::Trust(TrustVerb::Reset(arguments)) => trust_reset::run(arguments, printer),
         Verb::Trust(TrustVerb::Show(arguments)) => trust_show::run(arguments, printer),
+        Verb::Repo(RepoVerb::Withdraw(arguments)) => repo_withdraw::run(arguments, printer),
         Verb::Repo(RepoVerb::Show(arguments)) => repo_show::run_show(arguments, printer),
         Verb::Repo(RepoVerb::Verify(arguments)) => repo_show::run_verify(arguments, printer),
         Verb::Search(arguments) => search::run(arguments, printer),

@@ -4,9 +4,12 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use kubepkg_core::time::Time;
 use tempfile::NamedTempFile;
 
 use crate::error::CommandError;
+use crate::printer::Printer;
+use crate::units::local_time;
 
 /// A file that is written and synced, but not yet under its name.
 pub struct Pending {
@@ -61,6 +64,20 @@ impl Pending {
             }
         }
     }
+}
+
+/// The time an index is made, when the one it follows was made `before`: always later, as one
+/// of the same second would be a fork, and an earlier one old.
+pub fn later_than(before: Option<Time>, printer: &Printer) -> Time {
+    let now = Time::now();
+    let least = before.map_or(now, |before| before.plus(1));
+    if least.since(now) > 1 {
+        printer.warn(&format!(
+            "the clock of this machine is behind the published index, so this one is dated {}",
+            local_time(least)
+        ));
+    }
+    now.max(least)
 }
 
 /// Whether anything has this name, a dangling link included.

@@ -22,11 +22,6 @@ pub fn state_folder() -> Option<PathBuf> {
     xdg("XDG_STATE_HOME", ".local/state")
 }
 
-/// `$XDG_CACHE_HOME/kubepkg`: what can be had again.
-pub fn cache_folder() -> Option<PathBuf> {
-    xdg("XDG_CACHE_HOME", ".cache")
-}
-
 /// kubepkg's folder in one of the user's base folders. The XDG specification has relative
 /// paths in these variables ignored.
 fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::cli::{bad_key, read_key_file};
 use crate::error::CommandError;
+use crate::output::Pending;
 use crate::passphrase;
 use crate::places;
 use crate::printer::Printer;
@@ -97,6 +98,21 @@ impl Signers {
     pub fn ids(&self) -> String {
         let ids: Vec<String> = self.0.keys().map(ToString::to_string).collect();
         ids.join(", ")
+    }
+
+    /// Writes an index and its signature whole, and gives them their names one right after the
+    /// other: the signature first, so that whoever reads the new index finds its signature.
+    pub fn write_index(
+        &self,
+        index: &Path,
+        signature: &Path,
+        text: &[u8],
+    ) -> Result<(), CommandError> {
+        let pending = Pending::write(index, text, 0o644)?;
+        if let Some(signatures) = self.signature_file(text) {
+            Pending::write(signature, signatures.as_bytes(), 0o644)?.replace()?;
+        }
+        pending.replace()
     }
 
     /// The signature file of an index: plain for one key, a list for several, none for none.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use kubepkg_core::api::PackageSourceSpec;
 use kubepkg_core::bundle::head::HeadPackage;
 use kubepkg_core::location::CanonicalUrl;
+use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::Pins;
 use kubepkg_core::resolve::{Pack, Request, Variants, pack};
@@ -38,6 +39,7 @@ pub fn choose(
     requests: &[Request],
     variants: &Variants,
     with_optional: bool,
+    lock: Option<&Lock>,
 ) -> Result<Choice, CreateError> {
     let source = |loaded: &Loaded| Source {
         name: loaded.url.to_string(),
@@ -48,6 +50,7 @@ pub fn choose(
     let wanted = Pack {
         variants,
         with_optional,
+        lock,
         ..Pack::new(requests)
     };
     let resolution = pack(&catalog, &wanted).map_err(Box::new)?;

@@ -8,6 +8,7 @@ use kubepkg_core::bundle::verify::{closure, placements};
 use kubepkg_core::bundle::{FormatError, Head, Layout, Signatures, write};
 use kubepkg_core::digest::Digest;
 use kubepkg_core::location::CanonicalUrl;
+use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::Pins;
 use kubepkg_core::progress::Progress;
@@ -51,6 +52,8 @@ pub struct Options {
     pub variants: Variants,
     /// Optional requirements travel along too.
     pub with_optional: bool,
+    /// The only versions that may be taken.
+    pub lock: Option<Lock>,
     /// Packages that are known to run no images.
     pub no_images: Vec<PackageName>,
     /// Images by tag only are taken as their tag is now.
@@ -110,6 +113,7 @@ pub async fn create(
         &options.requests,
         &options.variants,
         options.with_optional,
+        options.lock.as_ref(),
     )?;
     let pins = pins(&mut choice.packages, &options.no_images)?;
     refuse_unpinned(&pins, options.allow_unpinned_images)?;

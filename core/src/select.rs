@@ -246,16 +246,19 @@ impl Catalog {
         if let Some(release) = releases.into_iter().find(|r| fits(&r.version)) {
             return Ok(release);
         }
+        let near = if let Some((other, _)) = self.shadowed(package, fits) {
+            Some(Near::Shadowed(other.name.clone()))
+        } else if let Some(release) = self.withdrawn(package, fits) {
+            Some(Near::Withdrawn(release.listed.version.clone()))
+        } else {
+            prereleases.then_some(Near::Prerelease)
+        };
         Err(SelectError::NoMatch {
             package: package.to_owned(),
             constraint: constraint.map(ToString::to_string),
             supplier: source.name.clone(),
-            has: shown,
-            prereleases,
-            shadowed: self.shadowed(package, fits).map(|(s, _)| s.name.clone()),
-            withdrawn: self
-                .withdrawn(package, fits)
-                .map(|r| r.listed.version.clone()),
+            has: shown.into(),
+            near,
         })
     }
 
@@ -330,14 +333,21 @@ pub enum SelectError {
         /// The supplying repository.
         supplier: String,
         /// What it has.
-        has: String,
-        /// Whether it has pre-releases.
-        prereleases: bool,
-        /// A repository that has a fitting version but does not supply the package.
-        shadowed: Option<String>,
-        /// A version that would fit but was withdrawn.
-        withdrawn: Option<String>,
+        has: Box<str>,
+        /// What would fit but is not taken.
+        near: Option<Near>,
     },
+}
+
+/// A version that would fit but is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// This repository has one, but does not supply the package.
+    Shadowed(String),
+    /// This version was withdrawn.
+    Withdrawn(String),
+    /// There are pre-releases.
+    Prerelease,
 }
 
 fn or_none(names: &[String]) -> String {
@@ -369,26 +379,23 @@ impl Classify for SelectError {
                 Some(format!("did you mean {}?", alike.join(", ")))
             }
             SelectError::NoMatch {
-                supplier,
-                shadowed: Some(other),
-                ..
-            } => Some(format!(
-                "{other} has such a version, but {supplier} comes first and then alone supplies the \
-                 package; name {other} before it, or leave it out"
-            )),
-            SelectError::NoMatch {
                 package,
-                withdrawn: Some(version),
+                supplier,
+                near: Some(near),
                 ..
-            } => Some(format!(
-                "{version} was withdrawn and is taken only when asked for: {package}@{version}"
-            )),
-            SelectError::NoMatch {
-                prereleases: true, ..
-            } => Some(
-                "a pre-release is taken only by a constraint that names one, e.g. >=1.2.0-0"
-                    .to_owned(),
-            ),
+            } => Some(match near {
+                Near::Shadowed(other) => format!(
+                    "{other} has such a version, but {supplier} comes first and then alone supplies \
+                     the package; name {other} before it, or leave it out"
+                ),
+                Near::Withdrawn(version) => format!(
+                    "{version} was withdrawn and is taken only when asked for: {package}@{version}"
+                ),
+                Near::Prerelease => {
+                    "a pre-release is taken only by a constraint that names one, e.g. >=1.2.0-0"
+                        .to_owned()
+                }
+            }),
             SelectError::NoMatch { .. } => None,
         }
     }

@@ -219,3 +219,114 @@ fn a_tangle_with_no_way_out_ends() {
         "{error}"
     );
 }
+
+/// Run with `--release -- --ignored --nocapture` for the figure in the notes.
+#[test]
+#[ignore = "a measurement; it needs an optimised build and a large index"]
+fn a_distribution_of_300_members_over_200_000_specs() {
+    let mut text = String::from(
+        "apiVersion: kubepkg.dev/v1alpha1\ngenerated: 2026-11-30T00:00:00Z\nkind: RepositoryIndex\n\
+         packages:\n",
+    );
+    let member = |n: usize, minor: usize| {
+        let requires: Vec<(String, String)> = (1..4)
+            .map(|step| {
+                (
+                    format!("p{:05}", (n * 7 + step * 131) % 10_000),
+                    ">=1.5".to_owned(),
+                )
+            })
+            .collect();
+        let requires: Vec<(&str, &str)> = requires
+            .iter()
+            .map(|(a, b)| (a.as_str(), b.as_str()))
+            .collect();
+        let mut spec = spec(
+            &format!("1.{minor}.0"),
+            if n % 3 == 0 { &requires } else { &[] },
+        );
+        spec.provides = match n % 50 {
+            0 => vec![format!("cap{}", n % 7)],
+            _ => Vec::new(),
+        };
+        spec.images = vec![format!("registry.example.com/p{n}@sha256:{}", "0".repeat(64)); 4];
+        if n % 40 == 1 {
+            spec.variants[0].requires.push(Requirement {
+                capability: format!("cap{}", n % 3),
+                ..Requirement::default()
+            });
+        }
+        spec
+    };
+    for n in 0..10_000 {
+        text.push_str(&format!("  p{n:05}:\n    versions:\n"));
+        for minor in (0..20).rev() {
+            let spec = member(n, minor);
+            let json: serde_json::Value = serde_json::to_value(&spec).unwrap();
+            text.push_str(&format!("    - digest: {}\n      spec:\n", spec.digest()));
+            write_yaml(&json, 8, &mut text);
+            text.push_str(&format!("      version: 1.{minor}.0\n"));
+        }
+    }
+    let begun = Instant::now();
+    let index = Index::read(text.as_bytes()).unwrap();
+    eprintln!("read {} MiB in {:?}", text.len() >> 20, begun.elapsed());
+    let members: Vec<(String, String)> = (0..300)
+        .map(|n| (format!("p{:05}", n * 33), "~1.15".to_owned()))
+        .collect();
+    let members: Vec<(&str, &str)> = members
+        .iter()
+        .map(|(a, b)| (a.as_str(), b.as_str()))
+        .collect();
+    let distribution = spec("1.0.0", &members);
+    let mut packages = index.packages.clone();
+    let package = IndexPackage {
+        versions: vec![IndexVersion::of(distribution)],
+        ..IndexPackage::default()
+    };
+    packages.insert("distribution".to_owned(), package);
+    let catalog = Catalog::new(vec![Source {
+        name: "https://r.example.com/index.yaml".to_owned(),
+        priority: 0,
+        index: Arc::new(Index { packages, ..index }),
+    }]);
+    let wanted = requests(["distribution".to_owned()]);
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let state = State::default();
+        let found = install(&catalog, &Install::new(&wanted, &state)).unwrap();
+        eprintln!("{} packages in {:?}", found.packages.len(), begun.elapsed());
+    }
+}
+
+/// Block YAML with the keys sorted, as an index is written.
+fn write_yaml(value: &serde_json::Value, indent: usize, out: &mut String) {
+    let pad = " ".repeat(indent);
+    let scalar = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => format!("'{text}'"),
+        other => other.to_string(),
+    };
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    serde_json::Value::Array(items) => {
+                        out.push_str(&format!("{pad}{key}:\n"));
+                        for item in items {
+                            if item.is_object() {
+                                let mut inner = String::new();
+                                write_yaml(item, indent + 2, &mut inner);
+                                inner.replace_range(indent..indent + 2, "- ");
+                                out.push_str(&inner);
+                            } else {
+                                out.push_str(&format!("{pad}- {}\n", scalar(item)));
+                            }
+                        }
+                    }
+                    value => out.push_str(&format!("{pad}{key}: {}\n", scalar(value))),
+                }
+            }
+        }
+        value => out.push_str(&format!("{pad}{}\n", scalar(value))),
+    }
+}

@@ -1,11 +1,12 @@
 //! `bundle create`: chosen packages and everything they need, in one file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 
 use kubepkg_bundler::{Created, Options, create};
 use kubepkg_core::digest::Digest;
+use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::resolve::{Request, Variants};
@@ -29,7 +30,10 @@ use crate::units::{size, span};
 )]
 pub struct Arguments {
     /// Packages, each with an optional variant and constraint: web, cert-manager@~1.21
-    #[arg(value_name = "PACKAGE[:VARIANT][@CONSTRAINT]", required = true)]
+    #[arg(
+        value_name = "PACKAGE[:VARIANT][@CONSTRAINT]",
+        required_unless_present = "lock"
+    )]
     pub packages: Vec<String>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
@@ -37,6 +41,10 @@ pub struct Arguments {
     /// Carry the requirements of this variant only (repeatable)
     #[arg(long, value_name = "NAME")]
     pub variant: Vec<String>,
+    /// Take exactly the versions in this lock (`plan --lock`), or fail; without PACKAGE, all
+    /// of them
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
     /// Carry optional requirements too
     #[arg(long)]
     pub with_optional: bool,
@@ -150,11 +158,17 @@ fn options(
         .hint("give the name of a file with -o")
         .into());
     }
-    let requests: Vec<Request> = arguments
+    let lock = arguments.lock.as_deref().map(read_lock).transpose()?;
+    let mut requests: Vec<Request> = arguments
         .packages
         .iter()
         .map(|text| package_request(text))
         .collect::<anyhow::Result<_>>()?;
+    if let (true, Some(lock)) = (requests.is_empty(), &lock) {
+        for name in lock.packages.keys() {
+            requests.push(package_request(name)?);
+        }
+    }
     let Chosen {
         repositories,
         given,
@@ -171,6 +185,7 @@ fn options(
             names => Variants::Named(names.to_vec()),
         },
         with_optional: arguments.with_optional,
+        lock,
         no_images: arguments.no_images.clone(),
         allow_unpinned_images: arguments.allow_unpinned_images,
         allow_referrer_holes: arguments.allow_referrer_holes,
@@ -184,6 +199,28 @@ fn options(
         change_trust: arguments.sources.change_trust,
         max_age: arguments.sources.trust.max_age_seconds(),
         now: Time::now(),
+    })
+}
+
+/// Larger than any lock, in bytes.
+const MAX_LOCK: u64 = 16 * 1024 * 1024;
+
+fn read_lock(file: &Path) -> anyhow::Result<Lock> {
+    use std::io::Read as _;
+    let failed = |error| CommandError::io("cannot read the lock", error).at(file.display());
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .and_then(|open| open.take(MAX_LOCK + 1).read_to_string(&mut text))
+        .map_err(failed)?;
+    if text.len() as u64 > MAX_LOCK {
+        return Err(CommandError::usage("this file is too large to be a lock")
+            .at(file.display())
+            .into());
+    }
+    Lock::read(&text).map_err(|error| {
+        CommandError::usage(error.to_string())
+            .at(file.display())
+            .into()
     })
 }
 

@@ -1,21 +1,23 @@
 //! `repo index`: a signed index of the package files in a folder.
 
+mod base;
+mod charts;
 mod sources;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kubepkg_core::index::build::Draft;
+use kubepkg_core::index::build::{Draft, Relocation};
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::time::Time;
 use kubepkg_remote::Client;
-use tokio::task::JoinSet;
 
-use crate::cli::{Force, Jobs, Reach};
+use self::base::Base;
+use crate::cli::{Force, Jobs, Reach, Trust};
 use crate::error::CommandError;
 use crate::interrupt;
-use crate::output::{self, Pending, exists};
+use crate::output::{self, exists};
 use crate::printer::Printer;
 use crate::signing::{SignKeys, Signers};
 use crate::units::{count, local_time, parse_duration};
@@ -27,12 +29,16 @@ use crate::units::{count, local_time, parse_duration};
     after_long_help = "Reads every .yaml and .yml file below DIR (names that begin with a dot \
                        apart) and takes the PackageSource documents. Charts that name no digest \
                        are fetched and pinned in the index; the files themselves stay as they are. \
+                       With --merge every published version stays as it was, with its \
+                       signatures, approvals and withdrawal; give the key the published index is \
+                       signed with, or whoever could change it decides what you sign. \
                        What is written: the index and, with --sign-key, the signature beside it \
                        (.sig). An index that exists is replaced only with --force. Say with --url where the \
                        index will be served: that URL is what a repository is known by, also \
                        to those who make bundles from the file.\n\nExample:\n  \
                        kubepkg repo index packages/ --sign-key release.key --expires 90d \\\n      \
-                       --url https://packages.example.com/index.yaml"
+                       --url https://packages.example.com/index.yaml --public-key release.pub \
+                       \\\n      --merge https://packages.example.com/index.yaml"
 )]
 pub struct Arguments {
     /// Folder with package files
@@ -44,6 +50,20 @@ pub struct Arguments {
     /// Who signs.
     #[command(flatten)]
     pub sign: SignKeys,
+    /// Published index to continue, URL or file: its versions are kept; one that is not there
+    /// yet is no error
+    #[arg(long, value_name = "URL|FILE")]
+    pub merge: Option<String>,
+    /// Move charts and trees of published versions from one registry path to another
+    /// (repeatable); each chart must be there with its published digest
+    #[arg(long, value_name = "oci://OLD=oci://NEW", requires = "merge")]
+    pub relocate: Vec<Relocation>,
+    /// Fetch charts that name a digest too, and compare
+    #[arg(long)]
+    pub verify: bool,
+    /// Who must have signed the index that is continued.
+    #[command(flatten)]
+    pub trust: Trust,
     /// How long the index is valid, e.g. 90d or 12h
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub expires: Option<Duration>,
@@ -83,18 +103,34 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     if let Some(url) = &arguments.url {
         draft.set_repository(served_at(url)?);
     }
-    let jobs = usize::from(arguments.jobs.jobs);
     let again = "nothing was written; run the same command again";
-    let pinned = interrupt::run(printer, again, pin(&client, &mut draft, jobs, printer))?;
-    let generated = Time::now();
+    let made = interrupt::run(printer, again, async {
+        let before = merge(&client, &arguments, &mut draft, printer).await?;
+        let jobs = usize::from(arguments.jobs.jobs);
+        let pinned = charts::pin(&client, &mut draft, jobs, printer).await?;
+        if arguments.verify {
+            let compared = charts::verify(&client, draft.charts(), jobs).await?;
+            let charts = count(compared, "chart has", "charts have");
+            printer.say(&format!("verified: {charts} the digest that is pinned"));
+        }
+        Ok(Made { before, pinned })
+    })?;
+    let generated = output::later_than(made.before.generated, printer);
     let expires = arguments
         .expires
         .map(|span| generated.plus(i64::try_from(span.as_secs()).unwrap_or(i64::MAX)));
+    if made.before.expires.is_some() && expires.is_none() {
+        printer.warn(
+            "the published index expires and this one does not: say how long it is valid with \
+             --expires",
+        );
+    }
+    let pinned = made.pinned;
     let text = draft.to_yaml(generated, expires)?;
     match target {
         Target::Stdout => printer.raw_answer(&text),
         Target::Files { index, signature } => {
-            write(&index, &signature, &text, &keys)?;
+            keys.write_index(&index, &signature, &text)?;
             tell(&index, &signature, &draft, pinned, &keys, printer);
             if let Some(time) = expires {
                 printer.say(&format!("valid until {}", local_time(time)));
@@ -147,54 +183,57 @@ fn served_at(text: &str) -> Result<CanonicalUrl, CommandError> {
         .map_err(|error| CommandError::usage(format!("{error}")).at("--url"))
 }
 
-/// Fetches charts that have no digest and pins them. Gives their number.
-async fn pin(
-    client: &Client,
-    draft: &mut Draft,
-    jobs: usize,
-    printer: &Printer,
-) -> anyhow::Result<usize> {
-    let mut waiting = draft.unpinned_charts().into_iter();
-    let mut running = JoinSet::new();
-    let mut pinned = 0;
-    loop {
-        while running.len() < jobs {
-            let Some(used) = waiting.next() else { break };
-            let repository: CanonicalUrl = used.chart.repository.parse().map_err(|error| {
-                CommandError::usage(format!("{error}")).at(used.used_by.join(", "))
-            })?;
-            let client = client.clone();
-            running.spawn(async move {
-                let chart = &used.chart;
-                let fetched = client.chart(&repository, &chart.name, &chart.version).await;
-                (used, fetched)
-            });
-        }
-        let Some(done) = running.join_next().await else {
-            return Ok(pinned);
-        };
-        let (used, fetched) = done?;
-        let fetched = fetched.map_err(|error| {
-            anyhow::Error::from(error)
-                .context(format!("cannot pin a chart of {}", used.used_by.join(", ")))
-        })?;
-        draft.pin(&used.chart, &fetched.digest)?;
-        pinned += 1;
-        printer.say(&format!(
-            "pinned {} {} at {} (from {})",
-            used.chart.name, used.chart.version, fetched.digest, fetched.url
-        ));
-    }
+/// What came out before the index is written.
+struct Made {
+    before: Before,
+    pinned: usize,
 }
 
-/// Writes both files whole, and gives them their names one right after the other: the
-/// signature first, so that whoever reads the new index finds its signature.
-fn write(index: &Path, signature: &Path, text: &[u8], keys: &Signers) -> Result<(), CommandError> {
-    let pending_index = Pending::write(index, text, 0o644)?;
-    if let Some(signatures) = keys.signature_file(text) {
-        Pending::write(signature, signatures.as_bytes(), 0o644)?.replace()?;
+/// The times of the index that is continued.
+#[derive(Default)]
+struct Before {
+    generated: Option<Time>,
+    expires: Option<Time>,
+}
+
+/// Takes over what is published.
+async fn merge(
+    client: &Client,
+    arguments: &Arguments,
+    draft: &mut Draft,
+    printer: &Printer,
+) -> anyhow::Result<Before> {
+    let Some(text) = &arguments.merge else {
+        return Ok(Before::default());
+    };
+    let Base::Found { index, checked } = base::load(client, text, &arguments.trust).await? else {
+        printer.say(&format!("{text} does not exist yet: starting a new index"));
+        return Ok(Before::default());
+    };
+    if !checked {
+        printer.warn(&format!(
+            "nobody vouches for {text}: whoever could change it decides what you publish and sign \
+             now. Give the key it is signed with: --public-key release.pub"
+        ));
     }
-    pending_index.replace()
+    let merged = draft.merge(&index, &arguments.relocate)?;
+    printer.say(&format!(
+        "kept {} of {text}",
+        count(merged.kept, "published version", "published versions")
+    ));
+    let moved = merged.moved.len();
+    if moved > 0 {
+        let jobs = usize::from(arguments.jobs.jobs);
+        charts::verify(client, merged.moved, jobs).await?;
+        printer.say(&format!(
+            "{} elsewhere, with the published digests",
+            count(moved, "chart is", "charts are")
+        ));
+    }
+    Ok(Before {
+        generated: index.generated,
+        expires: index.expires,
+    })
 }
 
 fn tell(

@@ -16,6 +16,7 @@ use kubepkg_core::trust::{CURRENT, sign_index};
 use kubepkg_core::yaml::{Limits, go, strict};
 use serde::Deserialize;
 
+use self::packages::Statement;
 use crate::error::CommandError;
 use crate::output::{Pending, exists};
 use crate::printer::Printer;
@@ -33,7 +34,8 @@ use crate::units::count;
                        after the other, each where the key is. What is written: a root and its \
                        twin root/N.yaml anew (their members sorted, without comments); for an \
                        index FILE.sig beside it; in a file of PackageSources only the annotation \
-                       kubepkg.dev/signatures of each document. A second run with the same key \
+                       kubepkg.dev/signatures of each document, or with --approve \
+                       kubepkg.dev/approvals; `repo index` carries both on. A second run with the same key \
                        changes nothing.\n\nExample:\n  kubepkg trust sign root.yaml --key ann.key\n  \
                        kubepkg trust sign index.yaml --key-env RELEASE_KEY\n  kubepkg trust sign \
                        packages/cdi.yaml --key team.key"
@@ -49,6 +51,9 @@ pub struct Arguments {
     /// Variable that holds a private key (its PEM text) to sign with (repeatable)
     #[arg(long, value_name = "VARIABLE")]
     pub key_env: Vec<String>,
+    /// Approve the versions of a file of PackageSources, in place of answering for them
+    #[arg(long)]
+    pub approve: bool,
 }
 
 /// What a file is.
@@ -73,12 +78,23 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let file = &arguments.file;
     let bytes = read(file)?;
     let what = what(file, &bytes)?;
+    if arguments.approve && !matches!(what, What::Packages(_)) {
+        return Err(
+            CommandError::usage("--approve is for versions in a file of PackageSources")
+                .at(file.display())
+                .into(),
+        );
+    }
+    let statement = match arguments.approve {
+        true => Statement::Approval(Time::now()),
+        false => Statement::Version,
+    };
     // asked for only now: nobody types a passphrase for a file that cannot be signed
     let signers = Signers::read(&arguments.key, &arguments.key_env, printer)?;
     match what {
         What::Root => sign_root(file, &bytes, &signers, printer),
         What::Index => sign_the_index(file, &bytes, &signers, printer),
-        What::Packages(text) => packages::sign(file, &text, &signers, printer),
+        What::Packages(text) => packages::sign(file, &text, statement, &signers, printer),
     }
 }
 

@@ -29,7 +29,9 @@ fn a_known_repository_needs_no_flags() {
     again(&["--repo", &repo]).ok();
     // a flag comes before the configuration
     scratch.run(&["repo", "keygen", "other"]).ok();
-    again(&["--repo", "main", "--public-key", "other.pub"]).fails(3, "not signed by");
+    let other = ["--repo", "main", "--public-key", "other.pub"];
+    again(&other).fails(3, "--change-trust");
+    again(&[&other[..], &["--change-trust"]].concat()).fails(3, "not signed by");
     scratch
         .run(&["repo", "remove", "main"])
         .ok()

@@ -283,7 +283,12 @@ fn what_is_not_signed_is_not_called_trusted() {
         .fault("/index.yaml.sig", gone, usize::MAX);
     let call = ["bundle", "create", "web", "-o", "site.tar", "--force"];
     let flags = ["--repo", &repo, "--allow-unsigned"];
-    publisher.scratch.run(&[&call[..], &flags].concat()).ok();
+    // who has seen it signed does not go back; somebody new may
+    let call = [&call[..], &flags].concat();
+    publisher.scratch.run(&call).fails(3, "is not signed");
+    let state = publisher.scratch.path("state");
+    let new = [("XDG_STATE_HOME", state.to_str().unwrap())];
+    publisher.scratch.run_with(&new, &call).ok();
     let whole = verify(&["--allow-unsigned"]);
     assert!(
         whole.contains("is whole; its index is not signed"),

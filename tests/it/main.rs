@@ -17,6 +17,7 @@ mod keygen;
 mod main_job;
 mod plan;
 mod publisher;
+mod publishing;
 mod refused;
 mod roots;
 mod samples;

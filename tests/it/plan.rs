@@ -118,3 +118,38 @@ fn a_lock_says_exactly_what() {
     plan(&["web@<2", "--lock", "web.lock"]).fails(1, "the output exists already");
     plan(&["web@<2", "--lock", "web.lock", "--force"]).ok();
 }
+
+#[test]
+fn a_bundle_of_a_lock_holds_exactly_that() {
+    let publisher = Publisher::new();
+    let image = publisher.image(
+        "app",
+        "1",
+        &kubepkg_test_support::ImageBuilder::new(1).build(),
+    );
+    let packages = |more: &[&str]| -> Vec<Package> {
+        let versions = ["1.0.0"].iter().chain(more);
+        versions
+            .map(|version| Package::new("app", version).image(&image))
+            .collect()
+    };
+    publisher.publish_at(&packages(&[]), crate::publisher::hours_ago(20));
+    let repo = publisher.repo();
+    plan(&publisher, &repo)(&["app", "--lock", "app.lock"]).ok();
+    publisher.publish_at(&packages(&["2.0.0"]), crate::publisher::hours_ago(10));
+    publisher.create(&["--lock", "app.lock"]).ok();
+    assert_eq!(publisher.head()["packages"][0]["version"], "1.0.0");
+    publisher.create(&["app", "--force"]).ok();
+    assert_eq!(publisher.head()["packages"][0]["version"], "2.0.0");
+    let lock = publisher.scratch.read("app.lock");
+    let other = kubepkg_core::Digest::sha256("other").to_string();
+    let digest = Lock::read(&lock).unwrap().packages["app"]
+        .digest
+        .to_string();
+    publisher
+        .scratch
+        .write("app.lock", lock.replace(&digest, &other));
+    let run = publisher.create(&["--lock", "app.lock", "--force"]);
+    assert_ne!(run.code, 0);
+    assert!(run.stderr.contains("app"), "{}", run.stderr);
+}

@@ -100,7 +100,9 @@ fn no_file_is_unread() {
     for file in files(&samples()) {
         let parts: Vec<&str> = file.split('/').collect();
         let read = match parts.as_slice() {
-            ["quickstart"] | ["internet", "Cargo.toml"] => true,
+            ["quickstart" | "installed.yaml"] | ["internet", "Cargo.toml"] => true,
+            ["trust", "trust.yaml"] => true,
+            ["trust", key] => named_in("trust/trust.yaml", key),
             ["packages", name] => name.ends_with(".yaml"),
             ["charts", _, "Chart.yaml" | "values.yaml"] => true,
             ["charts", _, "templates", name] => name.ends_with(".yaml") || *name == "NOTES.txt",
@@ -110,6 +112,31 @@ fn no_file_is_unread() {
         };
         assert!(read, "samples/{file} is read by no test");
     }
+}
+
+fn named_in(file: &str, name: &str) -> bool {
+    let text = std::fs::read_to_string(samples().join(file)).unwrap();
+    text.contains(name)
+}
+
+#[test]
+fn the_trust_file_is_one() {
+    let scratch = crate::command::Scratch::new();
+    let file = samples().join("trust/trust.yaml");
+    let call = ["trust", "show", file.to_str().unwrap(), "-o", "json"];
+    let shown = scratch.run(&call).ok().json();
+    let entries = shown["entries"].as_array().unwrap();
+    assert_eq!(entries[0]["id"], "main");
+    assert_eq!(entries[0]["root"]["threshold"], 2);
+    assert_eq!(entries[1]["keys"]["threshold"], 1);
+}
+
+#[test]
+fn the_list_of_installed_packages_is_one() {
+    let text = std::fs::read_to_string(samples().join("installed.yaml")).unwrap();
+    let file = kubepkg_core::plan::installed::read(&text).unwrap();
+    assert_eq!(file.state.packages.len(), 2);
+    assert_eq!(file.sources.len(), 1);
 }
 
 /// Whether a source of `samples/internet/src` is a binary or a module of one.

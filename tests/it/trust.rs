@@ -281,7 +281,8 @@ fn what_is_delegated_needs_the_signature_of_the_team() {
     };
     publish(20);
     site.create("web", "a.tar", ROOT_KEYS).fails(4, "web");
-    let shown = site.run(&["repo", "show", &site.repo]).ok();
+    let show: Vec<&str> = [&["repo", "show", &site.repo][..], ROOT_KEYS].concat();
+    let shown = site.run(&show).ok();
     assert!(
         shown.stdout.contains("delegation team: 0 of 1 signatures"),
         "{}",

@@ -73,6 +73,13 @@ pub enum Note {
         #[serde(skip_serializing_if = "Option::is_none")]
         replacement: Option<String>,
     },
+    /// A newer version was asked for as well and is not taken.
+    HeldBack {
+        /// That version.
+        version: String,
+        /// Why not.
+        reason: String,
+    },
     /// A source written by hand decides the version, not the repositories.
     HandWritten,
     /// Another package passes values to it.
@@ -181,6 +188,9 @@ impl fmt::Display for Note {
                     None => Ok(()),
                 }
             }
+            Note::HeldBack { version, reason } => {
+                write!(f, "{version} is newer and is not taken: {reason}")
+            }
             Note::HandWritten => {
                 f.write_str("a PackageSource written by hand decides the version, not a repository")
             }
@@ -217,6 +227,10 @@ pub(super) fn notes(
     if !chosen.is_published() {
         notes.push(Note::HandWritten);
     }
+    notes.extend(chosen.held_back.as_ref().map(|held_back| Note::HeldBack {
+        version: held_back.version.clone(),
+        reason: held_back.why.clone(),
+    }));
     if action == Action::Keep {
         return notes;
     }
@@ -235,13 +249,13 @@ pub(super) fn notes(
         }
     }
     notes.extend(definitions(&spec.crds, installed));
-    if let Some(permissions) = &spec.permissions {
-        if permissions.cluster_wide || !permissions.rules.is_empty() {
-            notes.push(Note::Permissions {
-                cluster_wide: permissions.cluster_wide,
-                rules: permissions.rules.iter().map(Rule::from).collect(),
-            });
-        }
+    if let Some(permissions) = &spec.permissions
+        && (permissions.cluster_wide || !permissions.rules.is_empty())
+    {
+        notes.push(Note::Permissions {
+            cluster_wide: permissions.cluster_wide,
+            rules: permissions.rules.iter().map(Rule::from).collect(),
+        });
     }
     if let Some(installed) = installed {
         let to = Some(&chosen.version);

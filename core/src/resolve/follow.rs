@@ -59,10 +59,7 @@ pub(super) fn follow(
     }
     let offering = Offering::new(world, goal, set, without);
     let mut walked = BTreeSet::new();
-    loop {
-        let Some(package) = followed.queue.pop_front() else {
-            break;
-        };
+    while let Some(package) = followed.queue.pop_front() {
         if without.contains(&package) || !walked.insert(Rc::clone(&package)) {
             continue;
         }

@@ -118,10 +118,11 @@ fn no_version(package: &str, wanted: &str, model: &Model<'_, '_>) -> Vec<String>
             version = release.listed.version
         ));
     }
-    if let Goal::Install(install) = model.goal {
-        if advice.is_empty() && install.lock.is_some() {
-            advice.push("write a new lock".to_owned());
-        }
+    if let Goal::Install(install) = model.goal
+        && advice.is_empty()
+        && install.lock.is_some()
+    {
+        advice.push("write a new lock".to_owned());
     }
     advice
 }

@@ -348,10 +348,10 @@ fn stand(
     standing: Standing,
     needs: &mut Needs,
 ) {
-    if let Standing::Alone(package) = &standing {
-        if !model.knowledge().alone(&capability, package, item) {
-            return;
-        }
+    if let Standing::Alone(package) = &standing
+        && !model.knowledge().alone(&capability, package, item)
+    {
+        return;
     }
     let rule = Rule::Is(Item::Standing(Rc::clone(&capability), standing));
     needs.require(model.terms.set(Name::Standing(capability), rule));

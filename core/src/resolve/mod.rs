@@ -39,7 +39,7 @@ pub use install::Install;
 pub use origin::Origin;
 pub use pack::Pack;
 pub use request::{Request, RequestError, Variants};
-pub use resolution::{Breaks, Chosen, Clash, Resolution, Stays, Unmet};
+pub use resolution::{Breaks, Chosen, Clash, HeldBack, Resolution, Stays, Unmet};
 pub use solve::MAX_ROUNDS;
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ use self::model::Goal;
 use self::world::World;
 use crate::lock::Lock;
 use crate::select::Catalog;
-use crate::version::Constraint;
+use crate::version::{Constraint, Version};
 
 /// Finds a set of packages in `catalog` that contains every requested package and whatever
 /// the set requires by name, each in its newest version that all who want it accept.
@@ -76,7 +76,62 @@ pub fn install<'c>(
     let world = world(catalog, install.requests, install.lock)?;
     let goal = Goal::Install(install);
     let solved = solve::solve(&world, goal)?;
-    Ok(resolution::installed(&world, install, &solved))
+    let mut resolution = resolution::installed(&world, install, &solved);
+    held_back(&world, install, &mut resolution);
+    Ok(resolution)
+}
+
+/// How many requested packages are asked about why their newest version is not taken: each
+/// answer costs one more search.
+const MAX_HELD_BACK: usize = 8;
+
+/// Says of requested packages why not their newest version is taken, where the call would
+/// take it: something else holds it back.
+fn held_back(world: &World<'_>, install: &Install<'_>, resolution: &mut Resolution<'_>) {
+    let mut asked = 0;
+    for chosen in &mut resolution.packages {
+        let requests = install.requests.iter();
+        let requests = requests.filter(|r| r.name.as_str() == chosen.name);
+        let constraints: Vec<_> = requests.map(|r| r.constraint.as_ref()).collect();
+        if constraints.is_empty() || asked == MAX_HELD_BACK {
+            continue;
+        }
+        let fits = |version: &Version| {
+            constraints
+                .iter()
+                .flatten()
+                .all(|constraint| constraint.matches(version))
+        };
+        let releases = world.releases(&chosen.name);
+        let Some(newest) = releases.iter().find(|release| fits(&release.version)) else {
+            continue;
+        };
+        let Ok(name) = chosen.name.parse() else {
+            continue;
+        };
+        if newest.version <= chosen.version {
+            continue;
+        }
+        asked += 1;
+        let mut requests = install.requests.to_vec();
+        requests.push(Request {
+            name,
+            variant: None,
+            constraint: Constraint::parse(&newest.version.to_string()).ok(),
+        });
+        let newest_asked = Install {
+            requests: &requests,
+            ..install.clone()
+        };
+        let why = match solve::solve(world, Goal::Install(&newest_asked)) {
+            Err(ResolveError::Unsatisfiable(proof)) => proof.to_string(),
+            _ => "it does not fit what else was chosen".to_owned(),
+        };
+        chosen.held_back = Some(HeldBack {
+            version: newest.listed.version.clone(),
+            why,
+        });
+    }
 }
 
 fn world<'c>(

@@ -33,6 +33,18 @@ pub struct Chosen<'c> {
     pub variants: Vec<String>,
     /// Everybody who wants it, in the order met.
     pub why: Vec<Origin>,
+    /// A newer version that the call would take, and why it cannot be had. Only for
+    /// installing.
+    pub held_back: Option<HeldBack>,
+}
+
+/// A newer version of a requested package that is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldBack {
+    /// The version.
+    pub version: String,
+    /// Why not, in words.
+    pub why: String,
 }
 
 impl Chosen<'_> {
@@ -121,11 +133,12 @@ fn chosen<'c>(
         version: release.version.clone(),
         variants,
         why,
+        held_back: None,
     }
 }
 
 /// The releases of the set.
-fn releases<'s>(solved: &'s Solved) -> impl Iterator<Item = (&'s Rc<str>, usize, Option<&'s str>)> {
+fn releases(solved: &Solved) -> impl Iterator<Item = (&Rc<str>, usize, Option<&str>)> {
     solved.set.iter().filter_map(|(package, item)| match item {
         Item::Release(_, at, slot) => Some((package, *at, slot.as_deref())),
         _ => None,

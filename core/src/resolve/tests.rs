@@ -344,6 +344,14 @@ fn what_is_installed_is_not_broken_unless_that_is_allowed() {
         installs(&catalog, &["b"], &state).unwrap(),
         ["b:default 1.5.0"]
     );
+    let wanted = requests(&["b"]);
+    let found = install(&catalog, &Install::new(&wanted, &state)).unwrap();
+    let held_back = found.packages[0].held_back.as_ref().unwrap();
+    assert_eq!(held_back.version, "2.0.0");
+    assert!(
+        held_back.why.contains("required by a 1.0.0 (installed)"),
+        "{held_back:?}"
+    );
     let error = installs(&catalog, &["b@2"], &state).unwrap_err();
     assert!(
         error.contains("<2 (required by a 1.0.0 (installed))"),

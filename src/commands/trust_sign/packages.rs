@@ -1,11 +1,12 @@
-//! Signing the versions in a file of PackageSources, for a delegation.
+//! Signing the versions in a file of PackageSources: for a delegation, or as an approval.
 
 use std::path::Path;
 
-use kubepkg_core::api::{PackageSource, SIGNATURES_ANNOTATION};
-use kubepkg_core::index::VersionSignature;
+use kubepkg_core::api::{APPROVALS_ANNOTATION, PackageSource, SIGNATURES_ANNOTATION};
 use kubepkg_core::index::build::{self, Found};
-use kubepkg_core::trust::{Named, sign_version};
+use kubepkg_core::time::Time;
+use kubepkg_core::trust::{Named, sign_approval, sign_version};
+use serde::{Deserialize, Serialize};
 
 use super::annotation;
 use crate::error::CommandError;
@@ -13,8 +14,32 @@ use crate::output::Pending;
 use crate::printer::Printer;
 use crate::signing::Signers;
 
+/// What a signature says.
+#[derive(Clone, Copy, Debug)]
+pub enum Statement {
+    /// Who answers for the version signs it.
+    Version,
+    /// Somebody approves it, at this time.
+    Approval(Time),
+}
+
+impl Statement {
+    fn annotation(self) -> &'static str {
+        match self {
+            Statement::Version => SIGNATURES_ANNOTATION,
+            Statement::Approval(_) => APPROVALS_ANNOTATION,
+        }
+    }
+}
+
 /// Signs every version of the file.
-pub fn sign(file: &Path, text: &str, signers: &Signers, printer: &Printer) -> anyhow::Result<()> {
+pub fn sign(
+    file: &Path,
+    text: &str,
+    statement: Statement,
+    signers: &Signers,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let name = file.display().to_string();
     let found = build::read_file(&name, text)?;
     for one in &found {
@@ -24,12 +49,15 @@ pub fn sign(file: &Path, text: &str, signers: &Signers, printer: &Printer) -> an
     let mut lines = Vec::new();
     // from the last one up, so that the lines of those before stay where they are
     for one in found.iter().rev() {
-        let value = signed(&one.source, signers)?;
-        changed = annotation::set(&changed, one.line, SIGNATURES_ANNOTATION, &value)
+        let value = signed(&one.source, statement, signers)?;
+        changed = annotation::set(&changed, one.line, statement.annotation(), &value)
             .ok_or_else(|| not_in_block_style(one))?;
-        lines.push(format!("signed {}", label(&one.source)));
+        lines.push(match statement {
+            Statement::Version => format!("signed {}", label(&one.source)),
+            Statement::Approval(_) => format!("approved {}", label(&one.source)),
+        });
     }
-    check(&name, &changed, &found, signers)?;
+    check(&name, &changed, &found, statement, signers)?;
     Pending::write(file, changed.as_bytes(), 0o644)?.replace()?;
     for line in lines.iter().rev() {
         printer.say(line);
@@ -66,9 +94,22 @@ fn label(source: &PackageSource) -> String {
     }
 }
 
+/// One entry of either annotation.
+#[derive(Deserialize, Serialize)]
+struct Entry {
+    keyid: String,
+    sig: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    time: Option<Time>,
+}
+
 /// The annotation's text with a signature by each key, in place of one it made before.
-fn signed(source: &PackageSource, signers: &Signers) -> anyhow::Result<String> {
-    let mut signatures: Vec<VersionSignature> = match source.annotation(SIGNATURES_ANNOTATION) {
+fn signed(
+    source: &PackageSource,
+    statement: Statement,
+    signers: &Signers,
+) -> anyhow::Result<String> {
+    let mut entries: Vec<Entry> = match source.annotation(statement.annotation()) {
         "" => Vec::new(),
         text => serde_json::from_str(text)?,
     };
@@ -80,33 +121,43 @@ fn signed(source: &PackageSource, signers: &Signers) -> anyhow::Result<String> {
         digest: &digest,
     };
     for (_, key) in signers.keys() {
-        let made = sign_version(named, key)
-            .map_err(|error| CommandError::failed("cannot sign").because(error))?;
-        let new = VersionSignature {
+        let (made, time) = match statement {
+            Statement::Version => (sign_version(named, key), None),
+            Statement::Approval(time) => (sign_approval(named, time, key), Some(time)),
+        };
+        let made = made.map_err(|error| CommandError::failed("cannot sign").because(error))?;
+        let new = Entry {
             keyid: made.keyid,
             sig: made.sig,
+            time,
         };
-        match signatures.iter_mut().find(|old| old.keyid == new.keyid) {
+        match entries.iter_mut().find(|old| old.keyid == new.keyid) {
             Some(old) => *old = new,
-            None => signatures.push(new),
+            None => entries.push(new),
         }
     }
-    Ok(serde_json::to_string(&signatures)?)
+    Ok(serde_json::to_string(&entries)?)
 }
 
 /// Reads what would be written: it must be the same but for the signatures.
-fn check(name: &str, changed: &str, before: &[Found], signers: &Signers) -> anyhow::Result<()> {
+fn check(
+    name: &str,
+    changed: &str,
+    before: &[Found],
+    statement: Statement,
+    signers: &Signers,
+) -> anyhow::Result<()> {
     let after = build::read_file(name, changed)?;
     let plain = |found: &Found| {
         let mut source = found.source.clone();
-        source.metadata.annotations.remove(SIGNATURES_ANNOTATION);
+        source.metadata.annotations.remove(statement.annotation());
         source
     };
     let same = after.len() == before.len()
         && before.iter().zip(&after).all(|(old, new)| {
             plain(old) == plain(new)
-                && signed(&old.source, signers).ok().as_deref()
-                    == Some(new.source.annotation(SIGNATURES_ANNOTATION))
+                && signed(&old.source, statement, signers).ok().as_deref()
+                    == Some(new.source.annotation(statement.annotation()))
         });
     match (same, before.first()) {
         (true, _) | (_, None) => Ok(()),
