@@ -152,6 +152,15 @@ pub enum Chain {
     New,
 }
 
+/// How an index is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// How much of the chain of roots.
+    pub chain: Chain,
+    /// The table kept of the index accepted last, see [`Offer::table`].
+    pub table: Option<&'a [u8]>,
+}
+
 /// Fetches the index at `place` and judges it by `entry` and what is remembered. What is older
 /// than what was accepted is refused. The caller takes the verdict into its memory
 /// ([`Remembered::accept`]).
@@ -164,11 +173,11 @@ pub async fn load_index(
     entry: &Entry,
     remembered: &Remembered,
     clock: Clock,
-    chain: Chain,
+    how: How<'_>,
 ) -> Result<Accepted, CreateError> {
     let mut changes = 0;
     loop {
-        match fetch_and_judge(client, place, entry, remembered, clock, chain).await {
+        match fetch_and_judge(client, place, entry, remembered, clock, how).await {
             Err(CreateError::Remote(error))
                 if error.has_changed_meanwhile() && changes < MAX_CHANGES =>
             {
@@ -185,9 +194,10 @@ async fn fetch_and_judge(
     entry: &Entry,
     remembered: &Remembered,
     clock: Clock,
-    chain: Chain,
+    how: How<'_>,
 ) -> Result<Accepted, CreateError> {
     let Place { url, from } = place;
+    let How { chain, table } = how;
     let index = client.fetch(from, MAX_INDEX).await?.bytes;
     let signature_name = format!("{}.sig", from.file_name());
     let signature = optional(client, from, &signature_name, MAX_SIGNATURE_FILE).await?;
@@ -204,6 +214,7 @@ async fn fetch_and_judge(
         index: &index,
         signature: signature.as_deref(),
         roots: Some(&roots),
+        table,
     };
     let verdict = remembered
         .judge(entry, offer, clock)
@@ -239,8 +250,11 @@ pub async fn load(
     let mut loaded = Vec::with_capacity(entries.len());
     for (n, (place, entry)) in places.iter().zip(entries).enumerate() {
         let priority = i32::try_from(entries.len() - n).unwrap_or(i32::MAX);
-        let chain = Chain::Whole;
-        let accepted = load_index(client, place, entry, remembered, clock, chain).await?;
+        let how = How {
+            chain: Chain::Whole,
+            table: None,
+        };
+        let accepted = load_index(client, place, entry, remembered, clock, how).await?;
         remembered.accept(entry, &accepted.verdict);
         loaded.push(Loaded::of(place, priority, accepted));
     }

@@ -153,6 +153,7 @@ fn judge_one(
         index: &index,
         signature: signature.as_deref(),
         roots: roots.as_ref(),
+        table: None,
     };
     let verdict = remembered.judge(entry, offer, clock);
     Ok(Judged {
@@ -222,6 +223,7 @@ impl Judgement {
             index,
             signature: accepted.signature.as_deref(),
             roots: Some(&accepted.roots),
+            table: None,
         };
         let verdict = judge_offer(entry, offer, judged.before.as_ref(), self.clock)
             .map_err(|source| refused(entry, source))?;

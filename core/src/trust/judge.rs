@@ -37,6 +37,9 @@ pub struct Offer<'a> {
     pub signature: Option<&'a [u8]>,
     /// The root files; looked at where the entry trusts a root.
     pub roots: Option<&'a Roots>,
+    /// The table kept of this index ([`Index::table`]), empty when there is none yet; `None`
+    /// when the caller keeps no tables.
+    pub table: Option<&'a [u8]>,
 }
 
 /// How an accepted index stands to the one accepted before.
@@ -72,6 +75,8 @@ pub struct Verdict {
     /// Until when it can be accepted, as far as that is said: it, its root, and the age the
     /// site allows.
     pub acceptable_until: Option<Time>,
+    /// A new table to keep beside the index, where the caller keeps tables.
+    pub table: Option<Vec<u8>>,
 }
 
 impl Verdict {
@@ -268,17 +273,36 @@ impl Judge<'_> {
         same.then(|| keys.ids().into_iter().filter(signed).collect())
     }
 
+    /// The index, and a new table of it where one is wanted.
+    fn read(&self, signed: bool) -> Result<(Index, Option<Vec<u8>>), TrustError> {
+        if let (Some(kept), Some(table)) = (self.kept_table(), self.offer.table)
+            && let Ok(index) = Index::with_table(self.offer.index.clone(), table, &kept)
+        {
+            return Ok((index, None));
+        }
+        // a table that is missing or not the kept one only costs time
+        let index = Index::read_shared(self.offer.index.clone());
+        let index = index.map_err(|source| TrustError::Index {
+            url: self.url(),
+            signed,
+            source: Box::new(source),
+        })?;
+        let table = self.offer.table.and_then(|_| index.table());
+        Ok((index, table))
+    }
+
+    /// Digest of the table on record for these very bytes.
+    fn kept_table(&self) -> Option<Digest> {
+        let accepted = self.accepted?;
+        (accepted.index == self.digest).then_some(accepted.table)?
+    }
+
     fn verdict(
         mut self,
         walked: Option<Walked>,
         signed_by: Vec<KeyId>,
     ) -> Result<Verdict, TrustError> {
-        let index = Index::read_shared(self.offer.index.clone());
-        let mut index = index.map_err(|source| TrustError::Index {
-            url: self.url(),
-            signed: !signed_by.is_empty(),
-            source: Box::new(source),
-        })?;
+        let (mut index, table) = self.read(!signed_by.is_empty())?;
         self.named(&index)?;
         let standing = self.standing(&index, walked.as_ref().is_some_and(|root| root.older))?;
         self.not_ahead(&index, standing)?;
@@ -310,6 +334,7 @@ impl Judge<'_> {
                 true => None,
                 false => self.offer.signature.map(Digest::sha256),
             },
+            table: table.as_ref().map(Digest::sha256).or(self.kept_table()),
             names_url: index.repository.is_some(),
             root: walked.as_ref().map(|walked| walked.memory.clone()),
             withdrawn,
@@ -323,6 +348,7 @@ impl Judge<'_> {
             memory,
             warnings: self.warnings,
             acceptable_until,
+            table,
         })
     }
 

@@ -42,6 +42,8 @@ pub struct Accepted {
     pub signed_by: BTreeSet<KeyId>,
     /// Digest of the signature file that was verified.
     pub signature: Option<Digest>,
+    /// Digest of the table that was made of the index.
+    pub table: Option<Digest>,
     /// Whether it named its own URL. From then on the indexes of this entry have to, so that
     /// no index of another repository with the same key can follow it.
     pub names_url: bool,
@@ -94,6 +96,8 @@ struct Form {
     signed_by: BTreeSet<KeyId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<Digest>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     names_url: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,6 +126,7 @@ impl Form {
                 first_seen,
                 signed_by: self.signed_by,
                 signature: self.signature,
+                table: self.table,
                 names_url: self.names_url,
                 root: self.root,
                 withdrawn: self.withdrawn,
@@ -132,6 +137,7 @@ impl Form {
                     && self.generated.is_none()
                     && self.signed_by.is_empty()
                     && self.signature.is_none()
+                    && self.table.is_none()
                     && !self.names_url
                     && self.root.is_none()
                     && self.withdrawn.is_empty() =>
@@ -159,6 +165,7 @@ impl Form {
             first_seen: None,
             signed_by: BTreeSet::new(),
             signature: None,
+            table: None,
             names_url: false,
             root: None,
             withdrawn: Seen::default(),
@@ -171,6 +178,7 @@ impl Form {
                 first_seen: Some(accepted.first_seen),
                 signed_by: accepted.signed_by,
                 signature: accepted.signature,
+                table: accepted.table,
                 names_url: accepted.names_url,
                 root: accepted.root,
                 withdrawn: accepted.withdrawn,

@@ -118,6 +118,7 @@ fn memory(client: &Value, entry: &Entry, index: &Bytes) -> Option<Memory> {
             first_seen: long_ago,
             signed_by: Default::default(),
             signature: None,
+            table: None,
             names_url: false,
             root,
             withdrawn: Seen::default(),
@@ -144,6 +145,7 @@ fn accepted(case: &Value) -> Result<Verdict, Option<TrustError>> {
         index,
         signature: files.get("index.yaml.sig").map(|bytes| &bytes[..]),
         roots: Some(&roots),
+        table: None,
     };
     let now: Time = text(case, "now").parse().expect("a time");
     let verdict = judge(&entry, offer, memory.as_ref(), Clock::at(now))?;

@@ -6,6 +6,7 @@ mod attacks;
 mod beside;
 mod order;
 mod repeat;
+mod roots;
 mod signatures;
 mod site;
 mod stopped;

@@ -71,6 +71,7 @@ impl Site {
             index: &index,
             signature,
             roots: None,
+            table: None,
         };
         judge(
             &self.entry,
@@ -311,6 +312,7 @@ fn a_clock_set_back_does_not_revive_an_expired_index() {
             first_seen: time("2026-12-31T00:00:00Z"),
             signed_by: Default::default(),
             signature: None,
+            table: None,
             names_url: false,
             root: None,
             withdrawn: Seen::default(),
@@ -627,6 +629,7 @@ fn a_clock_set_back_does_not_outdo_what_other_repositories_have_shown() {
         index: &file,
         signature: Some(signature.as_bytes()),
         roots: None,
+        table: None,
     };
     let now = time("2026-12-30T00:00:00Z");
     let judged = |seen| {

@@ -47,7 +47,9 @@ impl Publisher {
         };
         change(&mut draft);
         let mut first = Root::first(&draft).unwrap();
-        root.iter().for_each(|key| drop(first.sign(key).unwrap()));
+        for key in &root {
+            first.sign(key).unwrap();
+        }
         Publisher {
             root,
             index,
@@ -60,7 +62,9 @@ impl Publisher {
         let mut wish = RootChange::renewed(time("2027-06-02T00:00:00Z"));
         change(&mut wish);
         let mut next = self.chain.last().unwrap().next(&wish).unwrap();
-        signers.iter().for_each(|key| drop(next.sign(key).unwrap()));
+        for key in signers {
+            next.sign(key).unwrap();
+        }
         self.chain.push(next);
     }
 
@@ -127,6 +131,7 @@ fn offer(
         index: &file,
         signature: Some(signature.as_bytes()),
         roots: Some(roots),
+        table: None,
     };
     judge(
         entry,
@@ -487,6 +492,7 @@ fn what_is_judged_as_of_another_time_says_until_when_it_was_good() {
         index: &file,
         signature: Some(signature.as_bytes()),
         roots: Some(&roots),
+        table: None,
     };
     let at = |as_of: Option<&str>, max_age| {
         let clock = Clock {

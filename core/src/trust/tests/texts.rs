@@ -215,3 +215,39 @@ fn a_signature_on_record_is_not_counted_for_other_keys() {
     let error = refused(site.judge_with(&file, Some(signature.as_bytes())));
     assert!(matches!(error, TrustError::Untrusted { .. }), "{error}");
 }
+
+#[test]
+fn a_kept_table_is_used_only_when_it_is_the_one_on_record() {
+    let mut site = Site::new();
+    let file = bytes::Bytes::from(generated("2026-12-31T00:00:00Z"));
+    let signature = Signatures::write_plain(&site.private.sign(&file));
+    let judged = |site: &Site, table: Option<&[u8]>| {
+        let offer = Offer {
+            index: &file,
+            signature: Some(signature.as_bytes()),
+            roots: None,
+            table,
+        };
+        judge(
+            &site.entry,
+            offer,
+            site.memory.as_ref(),
+            Clock::at(site.now),
+        )
+        .unwrap()
+    };
+    assert_eq!(judged(&site, None).table, None);
+    let first = judged(&site, Some(b""));
+    let Some(table) = first.table else {
+        return assert_eq!(first.memory.accepted.unwrap().table, None);
+    };
+    site.memory = Some(first.memory);
+    let again = judged(&site, Some(&table));
+    assert_eq!((again.table, again.index), (None, first.index.clone()));
+    assert_eq!(Some(again.memory), site.memory);
+    // a changed one costs time and shows nothing
+    let mut changed = table.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let anew = judged(&site, Some(&changed));
+    assert_eq!((anew.table, anew.index), (Some(table), first.index));
+}
