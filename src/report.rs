@@ -55,6 +55,7 @@ classified_types![
     kubepkg_core::chart::ChartError,
     kubepkg_core::index::IndexError,
     kubepkg_core::index::TableError,
+    kubepkg_core::index::build::RelocationError,
     kubepkg_core::index::build::BuildError,
     kubepkg_core::index::build::RelocationError,
     kubepkg_core::index::signature::SignatureError,

@@ -129,12 +129,14 @@ mod tests {
             ("oci://host:5000/x", ""),
             ("https://old.example.com/a", ""),
         ] {
-            let mut spec = PackageSourceSpec::default();
-            spec.source_ref = Some(crate::api::SourceRef {
-                kind: OCI_ARTIFACT.to_owned(),
-                url: from.to_owned(),
-                ..Default::default()
-            });
+            let mut spec = PackageSourceSpec {
+                source_ref: Some(crate::api::SourceRef {
+                    kind: OCI_ARTIFACT.to_owned(),
+                    url: from.to_owned(),
+                    ..Default::default()
+                }),
+                ..PackageSourceSpec::default()
+            };
             assert_eq!(apply(&mut spec, &moves), !to.is_empty(), "{from}");
             let want = if to.is_empty() { from } else { to };
             assert_eq!(spec.source_ref.unwrap().url, want);
