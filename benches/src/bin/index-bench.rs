@@ -7,7 +7,7 @@
 //!   read    the index is read from disk, its signature and every digest checked, one package
 //!           selected; prints the number of versions
 //!   first   the same, and what a repeat needs is written to CACHE; prints nothing
-//!   again   the same with the same index: its digest is checked against the kept one
+//!   again   the same with the same index: with the memory and the table that were kept
 //!   plan    the same as read, then the distribution is resolved five times; prints the number of
 //!           packages and the median in milliseconds
 #![expect(
@@ -24,13 +24,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use kubepkg_bench::DISTRIBUTION;
-use kubepkg_core::Digest;
 use kubepkg_core::index::Index;
-use kubepkg_core::index::signature::Signatures;
 use kubepkg_core::keys::PublicKey;
 use kubepkg_core::resolve::state::State;
 use kubepkg_core::resolve::{Install, install};
 use kubepkg_core::select::{Catalog, Source};
+use kubepkg_core::time::Time;
+use kubepkg_core::trust::{Anchor, Clock, Entry, Memory, Offer, Verdict, judge};
 use kubepkg_core::version::Constraint;
 
 type Failure = Box<dyn std::error::Error>;
@@ -38,46 +38,46 @@ type Failure = Box<dyn std::error::Error>;
 /// Where the index claims to be from.
 const URL: &str = "https://packages.example.com/index.yaml";
 
-/// The index and its signature, checked as every reader checks them.
-fn read(dir: &Path) -> Result<Index, Failure> {
+/// Judges the index as create, import and the command do. `memory` and `table` are what an
+/// earlier verdict said to keep.
+fn judged(dir: &Path, memory: Option<&Memory>, table: Option<&[u8]>) -> Result<Verdict, Failure> {
     let index = Bytes::from(fs::read(dir.join("index.yaml"))?);
-    let signature = Signatures::parse(&fs::read(dir.join("index.yaml.sig"))?)?;
+    let signature = fs::read(dir.join("index.yaml.sig"))?;
     let key = PublicKey::from_pem(&fs::read_to_string(dir.join("release.pub"))?)?;
-    if signature.signed_by(&index, &[key]).is_empty() {
-        return Err("the signature does not hold".into());
-    }
-    Ok(Index::read_shared(index)?)
+    let entry = Entry::new(URL.parse()?, Anchor::any_of(vec![key]));
+    let offer = Offer {
+        index: &index,
+        signature: Some(&signature),
+        roots: None,
+        table,
+    };
+    // A day after what index-gen says; an old index is warned of only.
+    let clock = Clock::at(Time::from_unix(1_790_086_400));
+    Ok(judge(&entry, offer, memory, clock)?)
 }
 
-/// Reads the index and keeps what a repeat needs: the digests of index and table, as a memory
-/// holds them, and the table.
+fn read(dir: &Path) -> Result<Index, Failure> {
+    Ok(judged(dir, None, None)?.index)
+}
+
+/// Reads the index and keeps what a repeat needs: the memory and the table.
 fn first(dir: &Path, cache: &Path) -> Result<(), Failure> {
-    let index = read(dir)?;
-    let table = index.table().ok_or("the index has no table")?;
+    let verdict = judged(dir, None, Some(&[]))?;
     fs::create_dir_all(cache)?;
-    let digest = Digest::sha256(fs::read(dir.join("index.yaml"))?);
-    fs::write(
-        cache.join("digests"),
-        format!("{digest} {}", Digest::sha256(&table)),
-    )?;
-    fs::write(cache.join("table"), table)?;
+    fs::write(cache.join("memory"), verdict.memory.to_value().to_string())?;
+    fs::write(cache.join("table"), verdict.table.ok_or("no table")?)?;
     Ok(())
 }
 
-/// The index whose digest was kept when its signature was checked.
+/// Reads it again with what was kept.
 fn again(dir: &Path, cache: &Path) -> Result<Index, Failure> {
-    let digests = fs::read_to_string(cache.join("digests"))?;
-    let (digest, table) = digests.split_once(' ').ok_or("two digests")?;
-    let text = Bytes::from(fs::read(dir.join("index.yaml"))?);
-    if !digest.parse::<Digest>()?.matches(&text) {
-        return Err("another index".into());
+    let memory = Memory::decode(&fs::read(cache.join("memory"))?)?;
+    let table = fs::read(cache.join("table"))?;
+    let verdict = judged(dir, Some(&memory), Some(&table))?;
+    match verdict.table {
+        None => Ok(verdict.index),
+        Some(_) => Err("the table was not used".into()),
     }
-    let kept: Digest = table.parse()?;
-    Ok(Index::with_table(
-        text,
-        &fs::read(cache.join("table"))?,
-        &kept,
-    )?)
 }
 
 fn catalog(index: Index) -> Catalog {

@@ -68,6 +68,11 @@ impl IndexVersion {
         self.provides.iter().map(String::as_str)
     }
 
+    /// Whether it says to offer `capability`.
+    pub fn offers(&self, capability: &str) -> bool {
+        self.provides().any(|offered| offered == capability)
+    }
+
     /// Whether `other` offers the same capabilities for a reason that costs nothing to find:
     /// most versions of a package offer what the one before does.
     pub fn shares_provides(&self, other: &IndexVersion) -> bool {

@@ -183,7 +183,7 @@ impl<'a> Install<'a> {
             .filter(|i| i.offers(capability))
             .map(|i| i.name.as_str())
             .collect();
-        let others = model.world.providers(capability);
+        let others: BTreeSet<&str> = model.world.providers(capability).into_iter().collect();
         let providers = installed.iter().chain(others.difference(&installed));
         let rule = Rule::Offers(capability.into());
         let sets: Vec<_> = providers

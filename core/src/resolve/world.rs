@@ -2,7 +2,7 @@
 //! catalog when asked for, once, because an index may hold 200 000 specs and a resolution
 //! comes across a few hundred of them.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -26,7 +26,8 @@ pub(super) struct World<'c> {
     lock: Option<&'c Lock>,
     releases: RefCell<HashMap<String, Releases<'c>>>,
     constraints: RefCell<HashMap<String, Read>>,
-    providers: RefCell<HashMap<String, Rc<BTreeSet<&'c str>>>>,
+    /// Who offers what; read when the first capability is looked for.
+    providers: OnceCell<HashMap<&'c str, Vec<&'c str>>>,
 }
 
 /// What a release asks for.
@@ -61,7 +62,7 @@ impl<'c> World<'c> {
             lock,
             releases: RefCell::default(),
             constraints: RefCell::default(),
-            providers: RefCell::default(),
+            providers: OnceCell::new(),
         }
     }
 
@@ -112,22 +113,39 @@ impl<'c> World<'c> {
     }
 
     /// The packages that offer `capability` in some version, by name. Their own names are
-    /// capabilities, too. The raw texts of all specs are searched, once a capability: that
-    /// takes a fraction of decoding them.
-    pub(super) fn providers(&self, capability: &str) -> Rc<BTreeSet<&'c str>> {
-        if let Some(known) = self.providers.borrow().get(capability) {
-            return Rc::clone(known);
+    /// capabilities, too.
+    pub(super) fn providers(&self, capability: &str) -> Vec<&'c str> {
+        let index = self.providers.get_or_init(|| self.index_providers());
+        let mut found: Vec<&str> = index.get(capability).cloned().unwrap_or_default();
+        let own = self.catalog.supplier(capability);
+        let own = own.and_then(|s| s.index.packages.get_key_value(capability));
+        if let Some((own, _)) = own
+            && let Err(at) = found.binary_search(&own.as_str())
+        {
+            found.insert(at, own);
         }
-        let mut found = BTreeSet::new();
-        for (package, versions) in self.catalog.supplied() {
-            if package == capability || versions.iter().any(|v| v.offers(capability)) {
-                found.insert(package);
+        found
+    }
+
+    /// Who offers what. Most versions of a package offer what the one before does.
+    fn index_providers(&self) -> HashMap<&'c str, Vec<&'c str>> {
+        let mut index: HashMap<&str, Vec<&str>> = HashMap::new();
+        let mut supplied: Vec<_> = self.catalog.supplied().collect();
+        supplied.sort_by_key(|(package, _)| *package);
+        for (package, versions) in supplied {
+            for (at, listed) in versions.iter().enumerate() {
+                if at > 0 && listed.shares_provides(&versions[at - 1]) {
+                    continue;
+                }
+                for capability in listed.provides() {
+                    let packages = index.entry(capability).or_default();
+                    if packages.last() != Some(&package) {
+                        packages.push(package);
+                    }
+                }
             }
         }
-        let found = Rc::new(found);
-        let mut all = self.providers.borrow_mut();
-        all.insert(capability.to_owned(), Rc::clone(&found));
-        found
+        index
     }
 }
 
