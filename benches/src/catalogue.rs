@@ -147,7 +147,7 @@ impl Catalogue {
     fn requires(&self, package: usize, version: usize) -> Vec<Requirement> {
         let minor = version / 2;
         let mut requires = Vec::new();
-        if package % FAMILY != 0 && chance(25, "narrow", package, 0) {
+        if !package.is_multiple_of(FAMILY) && chance(25, "narrow", package, 0) {
             requires.push(self.narrow(package / FAMILY * FAMILY, minor));
         }
         let wide = match self.is_meta(package) {

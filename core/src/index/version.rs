@@ -52,11 +52,6 @@ impl IndexVersion {
         self.spec.get()
     }
 
-    /// Whether it says to offer `capability`.
-    pub fn offers(&self, capability: &str) -> bool {
-        self.provides().any(|offered| offered == capability)
-    }
-
     /// Whether the spec can have `word` in one of its texts. Says yes where only decoding
     /// the spec would tell, and costs a fraction of that.
     pub fn may_mention(&self, word: &str) -> bool {
