@@ -51,3 +51,11 @@ pub trait Classify: std::error::Error + Send + Sync + 'static {
         self.kind() == Kind::Remote
     }
 }
+
+/// Text from a file as shown in a message: bounded, control characters escaped.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars()
+        .take(120)
+        .flat_map(char::escape_debug)
+        .collect()
+}

@@ -29,7 +29,13 @@ pub enum UrlError {
     /// The path climbs or holds characters that do not belong there.
     #[error("\"{0}\" has a path with '..' or control characters")]
     Path(String),
+    /// Over [`MAX_URL`].
+    #[error("\"{0}\" is longer than {MAX_URL} bytes")]
+    Long(String),
 }
+
+/// Longest URL in bytes: servers and proxies refuse longer ones, and it is shown in messages.
+pub const MAX_URL: usize = 2048;
 
 /// A URL with user, password, query and fragment taken out, for messages and logs.
 pub fn redacted(url: &str) -> String {
@@ -150,6 +156,9 @@ impl FromStr for CanonicalUrl {
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
         let shown = || redacted(text);
+        if text.len() > MAX_URL {
+            return Err(UrlError::Long(shown()));
+        }
         let (scheme, rest) = text
             .split_once("://")
             .ok_or_else(|| UrlError::Scheme(shown()))?;

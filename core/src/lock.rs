@@ -28,7 +28,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Digest;
-use crate::error::{Classify, Kind};
+use crate::error::{Classify, Kind, shown};
 use crate::index::version_and_build;
 use crate::resolve::Resolution;
 use crate::select::{Catalog, Selection};
@@ -119,8 +119,8 @@ impl Lock {
         let document: Document = strict::from_str(text)?;
         if document.api_version != API_VERSION || document.kind != KIND {
             return Err(LockError::Kind {
-                api_version: document.api_version,
-                kind: document.kind,
+                api_version: shown(&document.api_version),
+                kind: shown(&document.kind),
             });
         }
         Ok(Lock {

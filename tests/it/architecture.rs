@@ -27,6 +27,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // not published
     ("kubepkg-test-support", &["kubepkg-core"]),
+    ("kubepkg-bench", &["kubepkg-core"]),
+    ("kubepkg-fuzz-checks", &["kubepkg-core"]),
     (
         "kubepkg-sample-internet",
         &["kubepkg-core", "kubepkg-mirror"],

@@ -26,8 +26,10 @@ impl Index {
         }
     }
 
-    /// Reads an index by way of its whole tree.
-    pub(super) fn read_whole(bytes: &[u8]) -> Result<Index, IndexError> {
+    /// Reads an index by way of its whole tree. Public so that tests can hold the answer of
+    /// the stream reader against this one.
+    #[doc(hidden)]
+    pub fn read_whole(bytes: &[u8]) -> Result<Index, IndexError> {
         let limits = Limits {
             bytes: usize::try_from(MAX_INDEX).unwrap_or(usize::MAX),
             ..Limits::default()

@@ -6,7 +6,7 @@ use super::entry::{Anchor, Entry, entry_id, mark_shared_keys};
 use super::keyset::{KeySet, KeySetError};
 use super::known::KNOWN_ID;
 use super::prefix::PrefixError;
-use crate::error::{Classify, Kind};
+use crate::error::{Classify, Kind, shown};
 use crate::keys::{KeyError, PublicKey};
 use crate::location::{CanonicalUrl, UrlError};
 use crate::yaml::{YamlError, strict};
@@ -181,7 +181,10 @@ pub fn parse_file(
 ) -> Result<Vec<Entry>, TrustFileError> {
     let file: File = strict::from_str(text)?;
     if file.api_version != TRUST_API_VERSION || file.kind != TRUST_KIND {
-        return Err(TrustFileError::Kind(file.api_version, file.kind));
+        return Err(TrustFileError::Kind(
+            shown(&file.api_version),
+            shown(&file.kind),
+        ));
     }
     let mut entries: Vec<Entry> = Vec::with_capacity(file.entries.len());
     for (n, entry) in file.entries.into_iter().enumerate() {
@@ -232,13 +235,13 @@ impl Reader<'_> {
         if let Some(platform) = from.platforms.iter().find(|text| !is_platform(text)) {
             return Err(TrustFileError::Platform {
                 entry: name,
-                platform: platform.clone(),
+                platform: shown(platform),
             });
         }
         Ok(Entry {
             id: match from.id {
                 Some(id) if is_id(&id) => id,
-                Some(id) => return Err(TrustFileError::Id(n, id)),
+                Some(id) => return Err(TrustFileError::Id(n, shown(&id))),
                 None => entry_id(&url),
             },
             anchor,
@@ -271,7 +274,7 @@ impl Reader<'_> {
             true => text.to_owned(),
             false => (self.read)(text).map_err(|why| TrustFileError::KeyFile {
                 entry: entry.to_owned(),
-                file: text.to_owned(),
+                file: shown(text),
                 why,
             })?,
         };
@@ -279,7 +282,7 @@ impl Reader<'_> {
             entry: entry.to_owned(),
             of: match inline {
                 true => of.to_owned(),
-                false => text.to_owned(),
+                false => shown(text),
             },
             source,
         })

@@ -17,7 +17,7 @@ struct Case {
 }
 
 /// Cases the existing program accepts and we refuse, and why.
-const STRICTER: &[(&str, &str)] = &[(
+pub const STRICTER: &[(&str, &str)] = &[(
     "build-negative",
     "the API allows no negative build; no tool publishes one",
 )];

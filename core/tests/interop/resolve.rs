@@ -13,7 +13,7 @@ use crate::gate::state;
 use crate::vectors::{lines, text};
 
 /// Cases whose recorded outcome is not ours, and why.
-const DIFFERENCES: [(&str, &str); 6] = [
+pub const DIFFERENCES: [(&str, &str); 6] = [
     (
         "dependency-installed-not-published",
         "what is installed stays unless it is asked for, also where no repository lists it any \

@@ -16,11 +16,11 @@ use serde_json::Value;
 use crate::vectors::{lines, text, texts};
 
 /// Without the index file there is nothing to judge: fetching it has failed before.
-const NEED_FETCH: &str = "plain-missing-index";
+pub const NEED_FETCH: &str = "plain-missing-index";
 
 /// Where this program says otherwise than the existing one, and why. All of them refuse what
 /// that one accepts.
-const STRICTER_HERE: [(&str, &str); 2] = [
+pub const STRICTER_HERE: [(&str, &str); 2] = [
     (
         "plain-expired-index",
         "the existing program looks at the expiry of an index only when there is a root; who \
@@ -34,7 +34,7 @@ const STRICTER_HERE: [(&str, &str); 2] = [
 ];
 
 /// Refusals under another name than there: the outcome is the same.
-const OTHER_CLASS: [(&str, &str); 1] = [(
+pub const OTHER_CLASS: [(&str, &str); 1] = [(
     "root-yaml-behind-chain",
     "root.yaml is compared with root/1.yaml before the index's signatures are counted",
 )];

@@ -2,11 +2,11 @@
 //! not all there.
 
 use kubepkg_core::Digest;
-use kubepkg_core::bundle::head::{Class, Hole};
+use kubepkg_core::bundle::head::{Class, HeadTree, Hole};
 use kubepkg_core::manifest::Manifest;
-use kubepkg_test_support::{Forge, ImageBuilder, Package};
+use kubepkg_test_support::{Forge, ImageBuilder, Package, package};
 
-use super::site::{APP, BASE, CHARTS, Site, Told, URL, honest};
+use super::site::{APP, BASE, CHARTS, Site, Told, URL, honest, sign_into};
 
 /// The bundle after `lie` is refused in these words.
 #[track_caller]
@@ -90,6 +90,30 @@ fn charts_are_exactly_those_that_packages_pin() {
         forge.head.charts[0].manifest.digest = child.digest;
         forge.head.charts[0].manifest.size = child.size;
     });
+}
+
+#[test]
+fn trees_are_exactly_those_that_packages_pin() {
+    let site = Site::new();
+    lie(&site, "is in the bundle, but no signed package", |forge| {
+        let manifest = forge.head.charts[0].manifest.clone();
+        let reference = format!("ghcr.io/evil/tree@{}", manifest.digest);
+        forge.head.trees.push(HeadTree {
+            reference: reference.parse().unwrap(),
+            manifest,
+            packages: vec!["web".parse().unwrap()],
+        });
+    })
+    .why("ghcr.io/evil/tree")
+    .hints(NOT_OURS);
+    let tree = format!("ghcr.io/org/web@{}", Digest::sha256("tree"));
+    let package = Package::new("web", "1.0.0").tree(&format!("oci://{tree}"), "charts/web");
+    let index = package::index(std::slice::from_ref(&package), honest().generated, None);
+    let mut forge = Forge::default();
+    sign_into(&mut forge, URL, &index, &honest().key);
+    forge.package(URL, &package);
+    site.refuses_by(&forge.bytes(), &format!("{tree} is missing; web pins it"))
+        .hints(NOT_OURS);
 }
 
 #[test]

@@ -141,6 +141,23 @@ fn no_member_has_a_path_that_leaves_its_folder() {
 }
 
 #[test]
+fn no_member_is_a_link_a_device_or_a_pipe() {
+    let site = Site::new();
+    let honest = honest();
+    let layout = honest.forge.layout();
+    let member = &layout.members()[4];
+    // hard link, symbolic link, character and block device, folder, pipe, and the records with
+    // which tar programs hand a long name to the next header
+    for kind in *b"1234567KLS" {
+        let bytes = with_header(&honest.bytes, member.header_at as usize, |header| {
+            header[156] = kind;
+        });
+        site.refuses_by(&bytes, &format!("the header of {} differs", member.path))
+            .at("site.tar: byte ");
+    }
+}
+
+#[test]
 fn a_name_over_the_limit_is_refused() {
     let site = Site::new();
     let index = format!("{}.yaml", "x".repeat(191));
