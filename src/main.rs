@@ -1,6 +1,7 @@
 //! The command `kubepkg`: the only place with a command line, a terminal, an environment
 //! and a home directory. Everything else is a library that takes paths and gives typed errors.
 
+mod cache;
 mod cli;
 mod commands;
 mod config;

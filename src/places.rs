@@ -22,6 +22,11 @@ pub fn state_folder() -> Option<PathBuf> {
     xdg("XDG_STATE_HOME", ".local/state")
 }
 
+/// `$XDG_CACHE_HOME/kubepkg`: what is safe to delete.
+pub fn cache_folder() -> Option<PathBuf> {
+    xdg("XDG_CACHE_HOME", ".cache")
+}
+
 /// kubepkg's folder in one of the user's base folders. The XDG specification has relative
 /// paths in these variables ignored.
 fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {

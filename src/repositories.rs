@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubepkg_bundler::CreateError;
-use kubepkg_bundler::repositories::{Accepted, Chain, Place, entries, load_index, places};
+use kubepkg_bundler::repositories::{Accepted, Chain, How, Place, entries, load_index, places};
 use kubepkg_core::digest::Digest;
 use kubepkg_core::index::{Index, LeftOut, LeftOutWhy};
 use kubepkg_core::keys::KeyId;
@@ -15,6 +15,7 @@ use kubepkg_core::time::Time;
 use kubepkg_core::trust::{Clock, Remembered};
 use kubepkg_remote::Client;
 
+use crate::cache::Cache;
 use crate::cli::{Chosen, Sources};
 use crate::error::CommandError;
 use crate::interrupt;
@@ -154,10 +155,15 @@ async fn open(
         max_age: sources.trust.max_age_seconds(),
         ..before.clock(Time::now())
     };
+    let tables = Cache::of_user();
     let mut opened = Vec::with_capacity(places.len());
     let mut said = Vec::new();
     for (n, (place, entry)) in places.iter().zip(&entries).enumerate() {
-        let accepted = load_index(client, place, entry, &remembered, clock, Chain::New).await?;
+        let how = How {
+            chain: Chain::New,
+            tables: tables.as_ref().map(|tables| tables as _),
+        };
+        let accepted = load_index(client, place, entry, &remembered, clock, how).await?;
         remembered.accept(entry, &accepted.verdict);
         said.extend(accepted.verdict.warnings.iter().map(ToString::to_string));
         let left_out = &accepted.verdict.index.left_out;

@@ -204,6 +204,7 @@ mod tests {
             index: &index,
             signature: None,
             roots: None,
+            table: None,
         };
         let clock = Clock::at("2026-11-30T00:00:00Z".parse().unwrap());
         let verdict = before.judge(&entry, offer, clock).unwrap();

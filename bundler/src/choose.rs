@@ -210,7 +210,14 @@ mod tests {
             loaded("https://b.example/index.yaml", 1, &second),
             loaded("https://c.example/index.yaml", 0, &second),
         ];
-        let choice = choose(&repositories, &requests(&["web"]), &Variants::All, false).unwrap();
+        let choice = choose(
+            &repositories,
+            &requests(&["web"]),
+            &Variants::All,
+            false,
+            None,
+        )
+        .unwrap();
         let shown: Vec<_> = choice
             .packages
             .iter()
@@ -238,7 +245,7 @@ mod tests {
         let package = Package::new("web", "1.0.0").variant("ha");
         let repositories = [loaded("https://a.example/index.yaml", 1, &[package])];
         let variants = |variants: &Variants| {
-            let choice = choose(&repositories, &requests(&["web"]), variants, false)?;
+            let choice = choose(&repositories, &requests(&["web"]), variants, false, None)?;
             Ok::<_, CreateError>(choice.packages[0].head.variants.clone())
         };
         let named = |name: &str| Variants::Named(vec![name.to_owned()]);
@@ -266,7 +273,7 @@ mod tests {
         let repositories = [loaded("https://a.example/index.yaml", 1, &packages)];
         let all = requests(&["bare", "web", "nothing"]);
         let pinned = |no_images: &[&str]| {
-            let choice = choose(&repositories, &all, &Variants::All, false).unwrap();
+            let choice = choose(&repositories, &all, &Variants::All, false, None).unwrap();
             let mut packages = choice.packages;
             let names: Vec<PackageName> = no_images.iter().map(|n| n.parse().unwrap()).collect();
             pins(&mut packages, &names).map(|_| {

@@ -25,7 +25,7 @@ use crate::collect::{Collected, collect};
 use crate::fill::{fetch, put_small};
 use crate::output::Output;
 use crate::place::Target;
-use crate::repositories::{self, Loaded};
+use crate::repositories::{self, Loaded, Tables};
 use crate::tags;
 
 /// What goes into a bundle, and how it is made.
@@ -95,6 +95,7 @@ pub struct Created {
 pub async fn create(
     client: &Client,
     options: &Options,
+    tables: Option<&dyn Tables>,
     progress: &dyn Progress,
 ) -> Result<Created, CreateError> {
     let places = repositories::places(client, &options.repositories).await?;
@@ -107,7 +108,7 @@ pub async fn create(
     };
     let output = Output::begin(&options.output, options.force)?;
     let repositories =
-        repositories::load(client, &places, &entries, &mut remembered, clock).await?;
+        repositories::load(client, &places, &entries, &mut remembered, clock, tables).await?;
     let mut choice = choose(
         &repositories,
         &options.requests,

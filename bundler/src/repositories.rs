@@ -95,8 +95,8 @@ pub async fn places(
 /// The URL an index says it is served at. Nobody has vouched for it here: the index is judged
 /// as that of this URL, and then the signature covers the name too. What cannot be read is
 /// refused there, with better words.
-fn named(index: &[u8]) -> Option<CanonicalUrl> {
-    Index::read(index).ok()?.repository
+fn named(index: &Bytes) -> Option<CanonicalUrl> {
+    Index::repository_of(index)
 }
 
 async fn same(client: &Client, a: &Place, b: &Place) -> Result<bool, CreateError> {
@@ -152,13 +152,23 @@ pub enum Chain {
     New,
 }
 
+/// Keeps tables of indexes, see [`Offer::table`]. What is kept is compared with what is
+/// remembered before it is used, so it can lie in a cache. Losing one only costs time.
+pub trait Tables: Sync {
+    /// The table kept of the index with this digest.
+    fn get(&self, index: &Digest) -> Option<Vec<u8>>;
+
+    /// Keeps the table of the index with this digest.
+    fn put(&self, index: &Digest, table: &[u8]);
+}
+
 /// How an index is loaded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct How<'a> {
     /// How much of the chain of roots.
     pub chain: Chain,
-    /// The table kept of the index accepted last, see [`Offer::table`].
-    pub table: Option<&'a [u8]>,
+    /// Where tables are kept, if they are.
+    pub tables: Option<&'a dyn Tables>,
 }
 
 /// Fetches the index at `place` and judges it by `entry` and what is remembered. What is older
@@ -197,7 +207,7 @@ async fn fetch_and_judge(
     how: How<'_>,
 ) -> Result<Accepted, CreateError> {
     let Place { url, from } = place;
-    let How { chain, table } = how;
+    let How { chain, tables } = how;
     let index = client.fetch(from, MAX_INDEX).await?.bytes;
     let signature_name = format!("{}.sig", from.file_name());
     let signature = optional(client, from, &signature_name, MAX_SIGNATURE_FILE).await?;
@@ -210,16 +220,27 @@ async fn fetch_and_judge(
         Some(first) => roots(client, from, first).await?,
         None => Roots::default(),
     };
+    let table = tables.map(|tables| {
+        let before = remembered.memory(&entry.id);
+        let accepted = before.and_then(|before| before.accepted.as_ref());
+        let kept = accepted.and_then(|accepted| tables.get(&accepted.index));
+        kept.unwrap_or_default()
+    });
     let offer = Offer {
         index: &index,
         signature: signature.as_deref(),
         roots: Some(&roots),
-        table,
+        table: table.as_deref(),
     };
     let verdict = remembered
         .judge(entry, offer, clock)
         .and_then(|verdict| verdict.refuse_older(entry).map(|()| verdict))
         .map_err(|source| refused(url, source))?;
+    if let (Some(tables), Some(table), Some(accepted)) =
+        (tables, &verdict.table, &verdict.memory.accepted)
+    {
+        tables.put(&accepted.index, table);
+    }
     let mut files = vec![(url.file_name().to_owned(), index)];
     // they travel under the names they have where the index is served
     let signature_name = format!("{}.sig", url.file_name());
@@ -246,13 +267,14 @@ pub async fn load(
     entries: &[Entry],
     remembered: &mut Remembered,
     clock: Clock,
+    tables: Option<&dyn Tables>,
 ) -> Result<Vec<Loaded>, CreateError> {
     let mut loaded = Vec::with_capacity(entries.len());
     for (n, (place, entry)) in places.iter().zip(entries).enumerate() {
         let priority = i32::try_from(entries.len() - n).unwrap_or(i32::MAX);
         let how = How {
             chain: Chain::Whole,
-            table: None,
+            tables,
         };
         let accepted = load_index(client, place, entry, remembered, clock, how).await?;
         remembered.accept(entry, &accepted.verdict);

@@ -13,6 +13,7 @@ use kubepkg_core::resolve::{Request, Variants};
 use kubepkg_core::time::Time;
 use kubepkg_core::trust::Remembered;
 
+use crate::cache::Cache;
 use crate::cli::{Chosen, Force, Jobs, Reach, Sources, package_request};
 use crate::error::CommandError;
 use crate::interrupt;
@@ -120,11 +121,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let client = arguments
         .reach
         .client(arguments.mirror.as_deref(), &arguments.jobs)?;
+    let tables = Cache::of_user();
     let meter = Meter::new(printer);
     let again = "nothing was left behind; run the same command to begin again";
     let began = Instant::now();
     let created = interrupt::run(printer, again, async {
-        Ok(create(&client, &options, &meter).await?)
+        let tables = tables.as_ref().map(|tables| tables as _);
+        Ok(create(&client, &options, tables, &meter).await?)
     })?;
     if !state.save(&options.remembered, &created.remembered)? {
         printer.warn(

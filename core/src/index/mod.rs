@@ -3,6 +3,7 @@
 
 pub mod build;
 mod error;
+mod named;
 mod part;
 mod read;
 pub mod signature;
