@@ -232,7 +232,7 @@ fn a_distribution_of_300_members_over_200_000_specs() {
         let requires: Vec<(String, String)> = (1..4)
             .map(|step| {
                 (
-                    format!("p{:05}", (n * 7 + step * 131) % 10_000),
+                    format!("p{:05}", (n / 33 + step * 7) % 300 * 33),
                     ">=1.5".to_owned(),
                 )
             })

@@ -53,7 +53,7 @@ impl HelmIndex {
         let charts = entries.iter().filter_map(|(name, node)| match &node.value {
             Value::List(versions) => {
                 let versions = versions.iter().filter_map(HelmVersion::read).collect();
-                Some((name.clone(), versions))
+                Some((name.to_string(), versions))
             }
             _ => None,
         });
