@@ -179,3 +179,71 @@ fn restrict(folder: &Path) -> std::io::Result<()> {
     }
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubepkg_core::trust::{Anchor, Clock, Entry, Offer};
+
+    const URL: &str = "https://packages.example.com/index.yaml";
+
+    fn state(folder: &Path) -> State {
+        State {
+            folder: Some(folder.join("deep/trust")),
+        }
+    }
+
+    /// What is remembered after an index of this day was accepted as well.
+    fn accepted(before: &Remembered, day: u32) -> Remembered {
+        let entry = Entry::new(URL.parse().unwrap(), Anchor::Unsigned);
+        let text = format!(
+            "kind: RepositoryIndex\ngenerated: \"2026-11-{day:02}T00:00:00Z\"\npackages: {{}}\n"
+        );
+        let index = text.into();
+        let offer = Offer {
+            index: &index,
+            signature: None,
+            roots: None,
+        };
+        let clock = Clock::at("2026-11-30T00:00:00Z".parse().unwrap());
+        let verdict = before.judge(&entry, offer, clock).unwrap();
+        let mut after = before.clone();
+        after.accept(&entry, &verdict);
+        after
+    }
+
+    #[test]
+    fn of_two_runs_at_once_the_second_judges_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = state(folder.path());
+        let before = state.read().unwrap();
+        assert!(before.memories.is_empty());
+        let (one, two) = (accepted(&before, 10), accepted(&before, 11));
+        assert!(state.save(&before, &two).unwrap());
+        assert!(!state.save(&before, &one).unwrap(), "it would go back");
+        assert_eq!(state.read().unwrap().memories, two.memories);
+        // nothing new is nothing to write
+        assert!(state.save(&one, &one).unwrap());
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = folder.path().join("deep/trust").metadata().unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_reset_is_recorded_before_it_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = state(folder.path());
+        let before = state.read().unwrap();
+        let after = accepted(&before, 10);
+        state.save(&before, &after).unwrap();
+        let id = after.memories.keys().next().unwrap();
+        let at = "2026-11-30T00:00:00Z".parse().unwrap();
+        assert!(!state.reset("other", at).unwrap());
+        assert!(state.reset(id, at).unwrap());
+        assert!(!state.reset(id, at).unwrap());
+        let record = folder.path().join("deep/trust").join(RESETS);
+        assert_eq!(std::fs::read_to_string(record).unwrap().lines().count(), 1);
+        let left = state.read().unwrap();
+        assert!(left.memories[id].accepted.is_none() && left.memories[id].trust.is_some());
+    }
+}
