@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubepkg_bundler::CreateError;
-use kubepkg_bundler::repositories::{Accepted, Chain, Place, entries, load_index, places};
+use kubepkg_bundler::repositories::{Accepted, Chain, How, Place, entries, load_index, places};
 use kubepkg_core::digest::Digest;
 use kubepkg_core::index::{Index, LeftOut, LeftOutWhy};
 use kubepkg_core::keys::KeyId;
@@ -157,7 +157,11 @@ async fn open(
     let mut opened = Vec::with_capacity(places.len());
     let mut said = Vec::new();
     for (n, (place, entry)) in places.iter().zip(&entries).enumerate() {
-        let accepted = load_index(client, place, entry, &remembered, clock, Chain::New).await?;
+        let how = How {
+            chain: Chain::New,
+            table: None,
+        };
+        let accepted = load_index(client, place, entry, &remembered, clock, how).await?;
         remembered.accept(entry, &accepted.verdict);
         said.extend(accepted.verdict.warnings.iter().map(ToString::to_string));
         let left_out = &accepted.verdict.index.left_out;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubepkg_bundler::repositories::{Chain, entries, load_index, places};
+use kubepkg_bundler::repositories::{Chain, How, entries, load_index, places};
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::index::{Index, MAX_INDEX};
 use kubepkg_core::location::CanonicalUrl;
@@ -65,7 +65,11 @@ async fn judged(
     };
     let mut found = None;
     for (place, entry) in places.iter().zip(&entries) {
-        let accepted = load_index(client, place, entry, &none, clock, Chain::New).await?;
+        let how = How {
+            chain: Chain::New,
+            table: None,
+        };
+        let accepted = load_index(client, place, entry, &none, clock, how).await?;
         let checked = !accepted.verdict.signed_by.is_empty();
         // versions that lack signatures of a delegation stay published, so what is continued is
         // the file as it is
