@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Entry;
 use super::withdrawn::Seen;
 use crate::Digest;
-use crate::error::{Classify, Kind};
+use crate::error::{Classify, Kind, shown};
 use crate::keys::KeyId;
 use crate::location::CanonicalUrl;
 use crate::time::Time;
@@ -209,7 +209,7 @@ impl Classify for MemoryError {
 
 impl MemoryError {
     pub(super) fn new(error: impl std::fmt::Display) -> MemoryError {
-        MemoryError(error.to_string())
+        MemoryError(shown(&error.to_string()))
     }
 }
 

@@ -108,7 +108,9 @@ fn trees_are_exactly_those_that_packages_pin() {
     .hints(NOT_OURS);
     let tree = format!("ghcr.io/org/web@{}", Digest::sha256("tree"));
     let package = Package::new("web", "1.0.0").tree(&format!("oci://{tree}"), "charts/web");
-    let index = package::index(std::slice::from_ref(&package), honest().generated, None);
+    // newer than the index that the site has accepted
+    let generated = honest().generated.plus(60);
+    let index = package::index(std::slice::from_ref(&package), generated, None);
     let mut forge = Forge::default();
     sign_into(&mut forge, URL, &index, &honest().key);
     forge.package(URL, &package);
