@@ -1,7 +1,6 @@
 //! Inputs of a size or shape made to hurt: no stack overflow, no blow-up. The bounds in time
 //! are generous; they catch a quadratic loop, not a slow machine.
 #![expect(clippy::unwrap_used, reason = "what cannot be read is a failed test")]
-#![expect(clippy::print_stderr, reason = "a measurement prints what it measured")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
