@@ -3,7 +3,6 @@
 //!
 //! The bound in time is generous: it catches a quadratic loop, not a slow machine. The sizes
 //! are smaller without optimisation, where reading is thirty times as slow.
-#![expect(clippy::unwrap_used, reason = "what cannot be read is a failed test")]
 
 use std::fmt::{Debug, Display};
 use std::time::{Duration, Instant};
