@@ -9,6 +9,12 @@ use crate::yaml::go;
 /// The member, as our writer and Go's put it: unquoted, at the start of a line.
 const MEMBER: &[u8] = b"repository:";
 
+/// Longer than the member with the longest URL; what is cut is no URL either.
+const MAX_LINE: usize = 4096;
+
+/// [`MEMBER`] after the line before it.
+const LINE: &[u8] = b"\nrepository:";
+
 impl Index {
     /// The URL that the index in `bytes` says it belongs to; `None` also where it cannot be
     /// read. Nobody has vouched for it yet: it tells under which URL the index wants to be
@@ -16,24 +22,29 @@ impl Index {
     ///
     /// Where the member stands on a line of its own, the rest of the text is not parsed.
     pub fn repository_of(bytes: &Bytes) -> Option<CanonicalUrl> {
-        let begins = bytes.iter().find(|b| !b.is_ascii_whitespace());
-        let mut unusual = begins == Some(&b'{');
-        let mut start = 0;
-        while let Some(line) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
-            let end = memchr::memchr(b'\n', line).unwrap_or(line.len());
-            let line = &line[..end];
-            if line.starts_with(MEMBER) {
-                let node = go::parse(line).ok()?;
-                return node.member("repository")?.text()?.parse().ok();
-            }
-            unusual |= is_another_spelling(line);
-            start += end + 1;
+        if let Some(member) = line_of(bytes) {
+            let node = go::parse(member).ok()?;
+            return node.member("repository")?.text()?.parse().ok();
         }
-        match unusual {
+        let begins = bytes.iter().find(|b| !b.is_ascii_whitespace());
+        let lines = std::iter::once(0).chain(memchr::memchr_iter(b'\n', bytes).map(|at| at + 1));
+        let mut unusual = lines.map(|start| &bytes[start..]);
+        match begins == Some(&b'{') || unusual.any(is_another_spelling) {
             true => Index::read_shared(bytes.clone()).ok()?.repository,
             false => None,
         }
     }
+}
+
+/// The line that begins with the member.
+fn line_of(bytes: &[u8]) -> Option<&[u8]> {
+    let start = match bytes.starts_with(MEMBER) {
+        true => 0,
+        false => 1 + memchr::memmem::find(bytes, LINE)?,
+    };
+    let rest = &bytes[start..];
+    let rest = &rest[..rest.len().min(MAX_LINE)];
+    Some(&rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())])
 }
 
 /// Quoted, in other letters, or with a space before the colon.

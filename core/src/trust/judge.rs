@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::chain::{self, Roots, Walked};
 use super::memory::Accepted;
+use super::quick::Quick;
 use super::signers;
 use super::{Anchor, Entry, KeySet, Memory, Root, TrustError, Warning};
 use crate::Digest;
@@ -144,12 +145,20 @@ pub fn judge(
     memory: Option<&Memory>,
     clock: Clock,
 ) -> Result<Verdict, TrustError> {
+    let accepted = memory.and_then(|memory| memory.accepted.as_ref());
+    // who keeps tables reads large indexes again and again
+    let quick = offer.table.and_then(|_| Quick::of(offer.index));
+    let digest = match accepted {
+        Some(accepted) if quick.is_some() && accepted.quick == quick => accepted.index,
+        _ => Digest::sha256(offer.index),
+    };
     let mut judge = Judge {
         entry,
         offer,
-        digest: Digest::sha256(offer.index),
+        digest,
+        quick,
         memory,
-        accepted: memory.and_then(|memory| memory.accepted.as_ref()),
+        accepted,
         clock,
         warnings: Vec::new(),
     };
@@ -164,6 +173,7 @@ struct Judge<'a> {
     entry: &'a Entry,
     offer: Offer<'a>,
     digest: Digest,
+    quick: Option<Quick>,
     memory: Option<&'a Memory>,
     accepted: Option<&'a Accepted>,
     clock: Clock,
@@ -297,6 +307,12 @@ impl Judge<'_> {
         (accepted.index == self.digest).then_some(accepted.table)?
     }
 
+    /// The second hash on record for these very bytes.
+    fn kept_quick(&self) -> Option<Quick> {
+        let accepted = self.accepted?;
+        (accepted.index == self.digest).then(|| accepted.quick.clone())?
+    }
+
     fn verdict(
         mut self,
         walked: Option<Walked>,
@@ -324,6 +340,7 @@ impl Judge<'_> {
         let acceptable_until = self.until(&index, root);
         let now = Accepted {
             index: self.digest,
+            quick: self.quick.clone().or_else(|| self.kept_quick()),
             generated: index.generated,
             first_seen: match (standing, self.accepted) {
                 (Standing::Same, Some(accepted)) => accepted.first_seen,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
+use super::quick::Quick;
 use super::withdrawn::Seen;
 use crate::Digest;
 use crate::error::{Classify, Kind, shown};
@@ -34,6 +35,8 @@ pub struct Memory {
 pub struct Accepted {
     /// Digest of the index file.
     pub index: Digest,
+    /// A second hash of it, by which a large one is known again.
+    pub quick: Option<Quick>,
     /// The index's `generated`. Absent only while the first index had none.
     pub generated: Option<Time>,
     /// When this index was first accepted, by the site's clock.
@@ -85,6 +88,8 @@ struct Form {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     index: Option<Digest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    quick: Option<Quick>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     generated: Option<Time>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_seen: Option<Time>,
@@ -122,6 +127,7 @@ impl Form {
         let accepted = match (self.index, self.first_seen) {
             (Some(index), Some(first_seen)) => Some(Accepted {
                 index,
+                quick: self.quick,
                 generated: self.generated,
                 first_seen,
                 signed_by: self.signed_by,
@@ -138,6 +144,7 @@ impl Form {
                     && self.signed_by.is_empty()
                     && self.signature.is_none()
                     && self.table.is_none()
+                    && self.quick.is_none()
                     && !self.names_url
                     && self.root.is_none()
                     && self.withdrawn.is_empty() =>
@@ -166,6 +173,7 @@ impl Form {
             signed_by: BTreeSet::new(),
             signature: None,
             table: None,
+            quick: None,
             names_url: false,
             root: None,
             withdrawn: Seen::default(),
@@ -179,6 +187,7 @@ impl Form {
                 signed_by: accepted.signed_by,
                 signature: accepted.signature,
                 table: accepted.table,
+                quick: accepted.quick,
                 names_url: accepted.names_url,
                 root: accepted.root,
                 withdrawn: accepted.withdrawn,

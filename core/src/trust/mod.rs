@@ -23,6 +23,7 @@ mod known;
 mod memory;
 mod pattern;
 mod prefix;
+mod quick;
 mod remembered;
 mod root;
 mod sign;

@@ -114,6 +114,7 @@ fn memory(client: &Value, entry: &Entry, index: &Bytes) -> Option<Memory> {
                 true => Digest::sha256(index),
                 false => Digest::sha256("another one"),
             },
+            quick: None,
             generated: recorded.map(|time| time.parse().expect("a time")),
             first_seen: long_ago,
             signed_by: Default::default(),

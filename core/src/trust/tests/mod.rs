@@ -308,6 +308,7 @@ fn a_clock_set_back_does_not_revive_an_expired_index() {
         trust: None,
         accepted: Some(Accepted {
             index: Digest::sha256(&later),
+            quick: None,
             generated: Some(time("2026-12-31T00:00:00Z")),
             first_seen: time("2026-12-31T00:00:00Z"),
             signed_by: Default::default(),
