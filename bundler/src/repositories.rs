@@ -52,6 +52,10 @@ impl Loaded {
 /// Most times a repository is read anew because it changed while it was read.
 const MAX_CHANGES: usize = 5;
 
+/// Bytes of all roots of a repository together: a thousand of the size roots have. They are
+/// fetched before anybody has vouched for one of them.
+const MAX_CHAIN: usize = 32 * 1024 * 1024;
+
 /// Where a repository is read, and what it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -346,6 +350,7 @@ async fn roots(client: &Client, url: &CanonicalUrl, first: u32) -> Result<Roots,
     };
     let version = root_version(&current).map_err(wrong)?;
     let mut roots = Roots::default();
+    let mut bytes = 0;
     for number in first.min(version)..=version {
         let name = numbered(number);
         let root = optional(client, url, &name, limit).await?;
@@ -354,6 +359,12 @@ async fn roots(client: &Client, url: &CanonicalUrl, first: u32) -> Result<Roots,
                 "root.yaml is version {version}, and {name} is missing"
             ))
         })?;
+        bytes += root.len();
+        if bytes > MAX_CHAIN {
+            return Err(wrong(format!(
+                "the chain of roots is larger than {MAX_CHAIN} bytes"
+            )));
+        }
         if number == version && root != current {
             return Err(wrong(format!("root.yaml and {name} differ")));
         }

@@ -17,6 +17,7 @@ use crate::api::{INDEX_KIND, PackageSourceSpec};
 use crate::location::CanonicalUrl;
 use crate::name::PackageName;
 use crate::time::Time;
+use crate::version::MAX_VERSION;
 use crate::yaml::go::{Decoded, Text};
 use crate::yaml::{Node, YamlError};
 
@@ -141,7 +142,7 @@ impl<'n> Package<'n> {
             build: raw.build,
             why: Box::new(why),
         };
-        if exact_version(&raw.version).is_none() {
+        if raw.version.len() > MAX_VERSION || exact_version(&raw.version).is_none() {
             return Err(refused(Why::NotExact));
         }
         let build = u32::try_from(raw.build).map_err(|_| refused(Why::Build))?;

@@ -8,7 +8,7 @@ use super::chain::{self, Roots, Walked};
 use super::memory::Accepted;
 use super::quick::Quick;
 use super::signers;
-use super::{Anchor, Entry, KeySet, Memory, Root, TrustError, Warning};
+use super::{Anchor, Entry, KeySet, Memory, Root, RootMemory, TrustError, Warning};
 use crate::Digest;
 use crate::index::Index;
 use crate::index::signature::Signatures;
@@ -69,7 +69,8 @@ pub struct Verdict {
     pub root: Option<Root>,
     /// How it stands to the one accepted before.
     pub standing: Standing,
-    /// What to remember from now on. Unchanged when the index is [`Standing::Older`].
+    /// What to remember from now on. With an index that is [`Standing::Older`] the accepted one
+    /// stays; a newer root, and who is trusted now, are taken in.
     pub memory: Memory,
     /// What to tell the user.
     pub warnings: Vec<Warning>,
@@ -320,7 +321,7 @@ impl Judge<'_> {
     ) -> Result<Verdict, TrustError> {
         let (mut index, table) = self.read(!signed_by.is_empty())?;
         self.named(&index)?;
-        let standing = self.standing(&index, walked.as_ref().is_some_and(|root| root.older))?;
+        let standing = self.standing(&index, walked.as_ref())?;
         self.not_ahead(&index, standing)?;
         let today = self.today();
         let root = walked.as_ref().map(|walked| &walked.root);
@@ -353,7 +354,7 @@ impl Judge<'_> {
             },
             table: table.as_ref().map(Digest::sha256).or(self.kept_table()),
             names_url: index.repository.is_some(),
-            root: walked.as_ref().map(|walked| walked.memory.clone()),
+            root: self.chain(walked.as_ref()),
             withdrawn,
         };
         let memory = self.remember(standing, now);
@@ -378,15 +379,28 @@ impl Judge<'_> {
         signers
     }
 
+    /// The chain of roots to remember. That of the time before stays while plain keys are
+    /// pinned: who goes back to a root must not meet another chain then.
+    fn chain(&self, walked: Option<&Walked>) -> Option<RootMemory> {
+        let before = || self.accepted.and_then(|accepted| accepted.root.clone());
+        walked.map(|walked| walked.memory.clone()).or_else(before)
+    }
+
+    /// An older index replaces nothing, but the root it came with counts: else whoever holds
+    /// a key that was taken back could keep the old root alive by dating an index ahead.
     fn remember(&self, standing: Standing, now: Accepted) -> Memory {
-        match (standing, self.memory) {
-            (Standing::Older, Some(memory)) => memory.clone(),
-            _ => Memory {
-                entry: self.entry.id.clone(),
-                url: self.url(),
-                trust: Some(self.entry.clone()),
-                accepted: Some(now),
+        let accepted = match (standing, self.accepted) {
+            (Standing::Older, Some(accepted)) => Accepted {
+                root: now.root,
+                ..accepted.clone()
             },
+            _ => now,
+        };
+        Memory {
+            entry: self.entry.id.clone(),
+            url: self.url(),
+            trust: Some(self.entry.clone()),
+            accepted: Some(accepted),
         }
     }
 
@@ -401,11 +415,11 @@ impl Judge<'_> {
         }
     }
 
-    fn standing(&self, index: &Index, older_root: bool) -> Result<Standing, TrustError> {
+    fn standing(&self, index: &Index, walked: Option<&Walked>) -> Result<Standing, TrustError> {
         let Some(accepted) = self.accepted else {
             return Ok(Standing::Newer);
         };
-        if older_root {
+        if walked.is_some_and(|walked| walked.older) {
             return Ok(Standing::Older);
         }
         if accepted.index == self.digest {
@@ -418,6 +432,8 @@ impl Judge<'_> {
             });
         };
         match accepted.generated {
+            // what a key signed that was taken back counts for nothing, its date least of all
+            _ if self.disowned(accepted, walked) => {}
             Some(before) if generated < before => return Ok(Standing::Older),
             Some(before) if generated == before => {
                 return Err(TrustError::Fork {
@@ -433,6 +449,14 @@ impl Judge<'_> {
             return Err(TrustError::UrlDropped { url: self.url() });
         }
         Ok(Standing::Newer)
+    }
+
+    /// Whether a newer root has come in by which the accepted index is not signed any more.
+    fn disowned(&self, accepted: &Accepted, walked: Option<&Walked>) -> bool {
+        let (Some(walked), Some(before)) = (walked, &accepted.root) else {
+            return false;
+        };
+        walked.root.version > before.version && !walked.root.index.met_by_keys(&accepted.signed_by)
     }
 
     fn not_ahead(&self, index: &Index, standing: Standing) -> Result<(), TrustError> {

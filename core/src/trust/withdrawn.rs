@@ -11,8 +11,12 @@ use crate::index::{Index, Withdrawn};
 /// it the longest withdrawn are forgotten.
 pub const MAX_WITHDRAWN: usize = 10_000;
 
-/// Characters of a reason that are remembered.
+/// Characters of a reason, and of a replacement, that are remembered. With versions of at most
+/// 256 bytes all of it stays below [`super::MAX_MEMORY`], of which it may take three quarters.
 const MAX_REASON: usize = 200;
+
+/// Bytes of all that is remembered as withdrawn, as it is kept.
+const MAX_BYTES: usize = super::MAX_MEMORY / 4 * 3;
 
 /// What was seen withdrawn: by package, then by version and build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +82,13 @@ impl Seen {
     }
 
     fn bound(&mut self) {
-        let over = self.len().saturating_sub(MAX_WITHDRAWN);
+        let bytes = serde_json::to_vec(&self.0).map_or(usize::MAX, |json| json.len());
+        let count = self.len();
+        let over = match count.saturating_sub(MAX_WITHDRAWN) {
+            // the longest ones are an attack, and then half of the number is still many
+            0 if bytes > MAX_BYTES => count / 2,
+            over => over,
+        };
         if over == 0 {
             return;
         }
@@ -95,6 +105,9 @@ impl Seen {
             }
         }
         self.0.retain(|_, versions| !versions.is_empty());
+        if bytes > MAX_BYTES {
+            self.bound();
+        }
     }
 }
 

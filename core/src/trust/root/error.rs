@@ -2,6 +2,7 @@
 
 use super::{MAX_ROOT, MAX_ROOT_VERSION};
 use crate::error::{Classify, Kind};
+use crate::index::signature::MAX_SIGNATURES;
 use crate::keys::KeyError;
 use crate::trust::keyset::KeySetError;
 use crate::trust::pattern::PatternError;
@@ -13,6 +14,9 @@ pub enum RootError {
     /// Over [`MAX_ROOT`].
     #[error("the root is larger than {MAX_ROOT} bytes")]
     TooLarge,
+    /// Over [`MAX_SIGNATURES`]: each is checked with every key of a role.
+    #[error("the root holds more than {MAX_SIGNATURES} signatures")]
+    TooManySignatures,
     /// No YAML, a key given twice, a member of the wrong type.
     #[error("the root does not read: {0}")]
     Yaml(#[from] YamlError),

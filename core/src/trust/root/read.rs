@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::wire::{self, Signed};
 use super::{Delegation, MAX_ROOT, MAX_ROOT_VERSION, Root, RootError};
+use crate::index::signature::MAX_SIGNATURES;
 use crate::keys::{KeyId, PublicKey};
 use crate::time::Time;
 use crate::trust::keyset::KeySet;
@@ -43,6 +44,9 @@ impl Root {
                 version: signed.value.version,
                 unknown: signed.unknown,
             });
+        }
+        if whole.value.signatures.len() > MAX_SIGNATURES {
+            return Err(RootError::TooManySignatures);
         }
         Root::from_wire(signed.value, whole.value.signatures)
     }

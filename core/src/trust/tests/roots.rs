@@ -340,6 +340,70 @@ fn a_rollback_of_the_root_is_refused_and_an_ancestor_replaces_nothing() {
 }
 
 #[test]
+fn an_index_dated_ahead_by_a_key_taken_back_does_not_keep_the_old_root_alive() {
+    let mut publisher = Publisher::new();
+    let stolen = publisher.judge(&Publisher::file("2026-12-31T20:00:00Z"), None);
+    let memory = stolen.unwrap().memory;
+    // the publisher takes the key back; what it signs now is dated before
+    let (root, index) = (
+        std::mem::replace(&mut publisher.root, [key(), key()]),
+        key(),
+    );
+    let keys = public(&[&index]);
+    let change = |wish: &mut RootChange| wish.index.keys = Some(keys);
+    publisher.next(change, &[&root[0], &root[1]]);
+    (publisher.root, publisher.index) = (root, index);
+    let honest = publisher
+        .judge(&Publisher::file(NOW), Some(&memory))
+        .unwrap();
+    assert_eq!(honest.standing, Standing::Newer);
+    let accepted = honest.memory.accepted.unwrap();
+    assert_eq!(accepted.root.unwrap().version, 2);
+    assert_eq!(accepted.generated, Some(time(NOW)));
+}
+
+#[test]
+fn a_newer_root_beside_an_older_index_is_remembered() {
+    let mut publisher = Publisher::new();
+    let first = publisher.judge(&Publisher::file(NOW), None).unwrap();
+    let old = publisher.roots();
+    publisher.renew();
+    let older = Publisher::file("2026-12-30T00:00:00Z");
+    let verdict = publisher.judge(&older, Some(&first.memory)).unwrap();
+    assert_eq!(verdict.standing, Standing::Older);
+    let accepted = verdict.memory.accepted.as_ref().unwrap();
+    assert_eq!(accepted.root.as_ref().unwrap().version, 2);
+    assert_eq!(accepted.index, first.memory.accepted.unwrap().index);
+    // from now on the first root is an old one
+    let newer = Publisher::file("2026-12-31T12:00:00Z");
+    let again = publisher.judge_by(&old, &newer, Some(&verdict.memory));
+    assert_eq!(again.unwrap().standing, Standing::Older);
+}
+
+#[test]
+fn who_goes_to_keys_and_back_does_not_meet_another_chain() {
+    let mut publisher = Publisher::new();
+    publisher.renew();
+    let file = Publisher::file(NOW);
+    let memory = publisher.judge(&file, None).unwrap().memory;
+    let keys = Entry::new(url(URL), Anchor::Keys(set(&[&publisher.index], 1)));
+    let signature = sign_index(None, &file, &publisher.index).unwrap();
+    let by_keys = offer(&keys, &file, &signature, &publisher.roots(), Some(&memory));
+    let memory = by_keys.unwrap().memory;
+    publisher.chain.truncate(1);
+    let keys = public(&[&publisher.index, &key()]);
+    let root = std::mem::replace(&mut publisher.root, [key(), key()]);
+    let change = |wish: &mut RootChange| wish.index.keys = Some(keys);
+    publisher.next(change, &[&root[0], &root[1]]);
+    publisher.root = root;
+    let error = refused(publisher.judge(&file, Some(&memory)));
+    assert!(
+        matches!(error, TrustError::RootFork { version: 2, .. }),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_fork_at_the_same_version_is_refused_and_both_are_named() {
     let mut publisher = Publisher::new();
     publisher.renew();
