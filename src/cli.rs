@@ -9,7 +9,7 @@ mod requests;
 mod sources;
 mod trust;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -186,15 +186,26 @@ pub struct Refused {
 impl Cli {
     /// Reads a command line; the environment fills in flags that are not given.
     pub fn read(arguments: &[OsString], environment: &Environment) -> Result<Cli, Refused> {
-        let command = environment.apply(Cli::command()).color(color_of(arguments));
+        let mut command = environment.apply(Cli::command()).color(color_of(arguments));
         let refused = |error| Refused {
             error,
             json: asks_for_json(arguments),
             variables: environment.variables_set(),
         };
+        if arguments.iter().any(|text| is_secret(text)) || environment.any(is_secret) {
+            // no part of it may come into a message, so nothing more is looked at
+            let text = "a private key is given in place of the name of a file or variable; \
+                        treat that key as known to others if somebody could see this call";
+            return Err(refused(command.error(ErrorKind::InvalidValue, text)));
+        }
         let matches = command.try_get_matches_from(arguments).map_err(refused)?;
         Cli::from_arg_matches(&matches).map_err(refused)
     }
+}
+
+/// Whether this is the text of a private key.
+fn is_secret(text: &OsStr) -> bool {
+    text.to_string_lossy().contains("PRIVATE KEY-----")
 }
 
 impl Refused {
@@ -313,6 +324,22 @@ mod tests {
         };
         assert_eq!(repos(line), ["https://a.example/i", "https://b.example/i"]);
         assert_eq!(repos(&format!("{line} --repo c.yaml")), ["c.yaml"]);
+    }
+
+    #[test]
+    fn a_private_key_in_a_call_is_not_repeated() {
+        let pem = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
+        for flag in ["--key-env", "--key", "--other"] {
+            let mut call = words("kubepkg trust sign root.yaml");
+            call.extend([OsString::from(flag), OsString::from(pem)]);
+            let refused = Cli::read(&call, &Environment::of(&[])).unwrap_err();
+            let text = refused.error.render().to_string();
+            assert!(text.contains("a private key is given"), "{text}");
+            assert!(!text.contains("c2VjcmV0"), "{text}");
+        }
+        let variables = [("KUBEPKG_SIGN_KEY", pem)];
+        let refused = read("kubepkg repo keygen x", &variables).unwrap_err();
+        assert!(!refused.error.render().to_string().contains("c2VjcmV0"));
     }
 
     #[test]

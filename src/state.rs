@@ -148,7 +148,19 @@ impl State {
 }
 
 fn write(folder: &Path, now: &Remembered) -> Result<(), CommandError> {
-    Pending::write(&folder.join(FILE), &now.encode(), 0o600)?.replace()
+    let file = folder.join(FILE);
+    let text = now.encode();
+    // a record that cannot be read again would be worse than the one that is there
+    if text.len() as u64 > MAX_FILE {
+        return Err(CommandError::failed(format!(
+            "what is to be remembered is larger than {MAX_FILE} bytes"
+        ))
+        .at(file.display())
+        .hint(
+            "drop what was accepted of a repository you do not use any more: kubepkg trust reset",
+        ));
+    }
+    Pending::write(&file, &text, 0o600)?.replace()
 }
 
 /// Waits for other runs; they hold it for an instant.

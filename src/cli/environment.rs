@@ -158,6 +158,11 @@ impl Environment {
         Environment(owned.collect())
     }
 
+    /// Whether this holds of the value of any variable.
+    pub fn any(&self, holds: impl Fn(&OsStr) -> bool) -> bool {
+        self.0.values().any(|value| holds(value))
+    }
+
     /// The variables that are set and have no effect, and why.
     pub fn unknown(&self) -> Vec<String> {
         let known = |name: &str| VARIABLES.iter().any(|v| v.name == name) || PLAIN.contains(&name);
