@@ -258,7 +258,7 @@ fn check_name(name: &str) -> Result<(), CommandError> {
     }
     Err(CommandError::usage(format!(
         "\"{}\" is no name of a repository",
-        name.escape_debug()
+        kubepkg_core::error::shown(name)
     ))
     .hint("use lower case letters, digits and -"))
 }

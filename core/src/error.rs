@@ -52,10 +52,31 @@ pub trait Classify: std::error::Error + Send + Sync + 'static {
     }
 }
 
-/// Text from a file as shown in a message: bounded, control characters escaped.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars()
-        .take(120)
-        .flat_map(char::escape_debug)
-        .collect()
+/// Most characters of foreign text that a message repeats: a URL fits, a flood does not.
+const MAX_SHOWN: usize = 300;
+
+/// Foreign text as shown in a message: bounded, and with characters that a terminal obeys or
+/// that nobody sees escaped. Quotes and backslashes stay: escaped ones are hard to read, and
+/// cannot be copied into a command.
+pub fn shown(text: &str) -> String {
+    let mut line = String::new();
+    for character in text.chars().take(MAX_SHOWN) {
+        match character {
+            '"' | '\'' | '\\' => line.push(character),
+            _ => line.extend(character.escape_debug()),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_is_shown_bounded_and_harmless() {
+        assert_eq!(shown("it's \"C:\\x\" für €"), "it's \"C:\\x\" für €");
+        assert_eq!(shown("\u{1b}[2J\n\u{202e}x"), "\\u{1b}[2J\\n\\u{202e}x");
+        assert_eq!(shown(&"x".repeat(1000)).len(), MAX_SHOWN);
+    }
 }

@@ -53,11 +53,7 @@ pub fn redacted(url: &str) -> String {
         }
         None => cut.to_owned(),
     };
-    shown
-        .chars()
-        .take(300)
-        .flat_map(char::escape_debug)
-        .collect()
+    crate::error::shown(&shown)
 }
 
 impl CanonicalUrl {

@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::error::shown;
+
 /// Longest repository name: many clients refuse more.
 pub const MAX_REPOSITORY: usize = 255;
 
@@ -113,12 +115,6 @@ text_newtype!(
     is_package,
     NameError::Package
 );
-
-/// Bad input as shown in a message: bounded, with control characters escaped.
-fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(120).collect();
-    cut.escape_debug().to_string()
-}
 
 /// Whether `text` is one path element of a repository name.
 pub fn is_repository_element(text: &str) -> bool {

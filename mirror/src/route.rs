@@ -328,13 +328,7 @@ pub(crate) fn decode(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// Foreign text as shown in a message: bounded, with control characters escaped.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars()
-        .take(160)
-        .flat_map(char::escape_debug)
-        .collect()
-}
+pub(crate) use kubepkg_core::error::shown;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! The mirror as nodes reach it.
 
+use kubepkg_core::error::shown;
 use kubepkg_core::location::{host_element, redacted};
 use url::{Host, Url};
 
@@ -54,11 +55,7 @@ impl Mirror {
     /// Adds the file, by its path on the nodes, with the certificate that signed the mirror's.
     pub fn with_ca(mut self, path: &str) -> Result<Mirror, Error> {
         let refuse = |why| Error::Ca {
-            path: path
-                .chars()
-                .take(300)
-                .flat_map(char::escape_debug)
-                .collect(),
+            path: shown(path),
             why,
         };
         if !path.starts_with('/') {
@@ -94,11 +91,7 @@ impl Mirror {
         match host_element(host) {
             Some(element) => Ok(format!("{}/v2/{element}", self.base)),
             None => Err(Error::Host {
-                host: host
-                    .chars()
-                    .take(300)
-                    .flat_map(char::escape_debug)
-                    .collect(),
+                host: shown(host),
                 why: "it is no host name",
             }),
         }

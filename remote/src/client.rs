@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::address::PlainHosts;
 use crate::charts::HelmIndexes;
-use crate::error::{Fault, RemoteError};
+use crate::error::{Fault, RemoteError, shown};
 use crate::http::Http;
 use crate::mirror::Mirror;
 use crate::options::Options;
@@ -34,10 +34,7 @@ impl Client {
     pub fn new(options: Options) -> Result<Client, RemoteError> {
         let plain = PlainHosts::new(&options.plain_http).map_err(|host| {
             let why = "a host reads name or name:port".to_owned();
-            RemoteError::new(
-                format!("--plain-http {}", host.escape_debug()),
-                Fault::Url(why),
-            )
+            RemoteError::new(format!("--plain-http {}", shown(&host)), Fault::Url(why))
         })?;
         let plain = Arc::new(plain);
         let authorities = Arc::new(Authorities::load(options.ca_file.as_deref())?);

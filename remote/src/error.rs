@@ -223,15 +223,7 @@ fn denied(status: u16, host: &str, given: &Given, message: &str) -> String {
 
 /// Text of another machine as it may appear in a message: bounded and escaped.
 pub(crate) fn shown(text: &str) -> String {
-    let mut line = String::new();
-    for character in text.trim().chars().take(300) {
-        match character {
-            // these are harmless, and escaped ones are hard to read
-            '"' | '\'' => line.push(character),
-            _ => line.extend(character.escape_debug()),
-        }
-    }
-    line
+    kubepkg_core::error::shown(text.trim())
 }
 
 /// What the other side says of its refusal: the messages of a registry's error envelope, or

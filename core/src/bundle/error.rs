@@ -257,9 +257,3 @@ impl Classify for FormatError {
         Some(text.to_owned())
     }
 }
-
-/// Foreign text as shown in a message: bounded, with control characters escaped.
-pub(super) fn shown(text: &str) -> String {
-    let cut: String = text.chars().take(200).collect();
-    cut.escape_debug().to_string()
-}

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
-use super::error::{FormatError, shown};
+use super::error::FormatError;
 use super::format::{
     FEATURES, MAX_BLOBS, MAX_ENTRIES, MAX_EXTENSIONS, MAX_INDEX, MAX_INNER, MAX_MANIFESTS,
     MAX_REASON, MAX_REPOSITORIES, MAX_ROOT, MAX_ROOTS, MAX_SIGNATURE_FILE, MAX_WORD,
@@ -14,6 +14,7 @@ use super::head::{
 use crate::carried;
 use crate::descriptor::{Descriptor, media_type};
 use crate::digest::Digest;
+use crate::error::shown;
 use crate::manifest::MAX_MANIFEST;
 use crate::name::{PackageName, Tag};
 use crate::reference::Reference;

@@ -12,7 +12,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::error::{FormatError, shown};
+use super::error::FormatError;
 use super::format::{
     ALIGNMENT, HEAD_REMAINDER, MAX_BLOBS, MAX_ENTRIES, MAX_EXTENSION_FIELDS, MAX_EXTENSIONS,
     MAX_HEAD, MAX_REPOSITORIES, MAX_ROOTS,
@@ -20,6 +20,7 @@ use super::format::{
 use super::{grammar, json};
 use crate::descriptor::{Descriptor, Platform};
 use crate::digest::Digest;
+use crate::error::shown;
 use crate::location::CanonicalUrl;
 use crate::name::{PackageName, Tag};
 use crate::reference::Reference;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::error::{FormatError, shown};
+use super::error::FormatError;
 use super::format::{
     ALIGNMENT, BLOCK, HEAD_PATH, MAX_FILE, MAX_NAME, SIGNATURE_SLOT, SIGNATURES_PATH, round_up,
 };
@@ -12,6 +12,7 @@ use super::head::{Head, bundle_id};
 use super::oci;
 use super::tar::Header;
 use crate::digest::Digest;
+use crate::error::shown;
 use crate::location::CanonicalUrl;
 
 /// Some bytes of the file.

@@ -6,13 +6,14 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{FormatError, shown};
+use super::error::FormatError;
 use super::format::{BLOCK, HEAD_PATH, MAX_HEAD};
 use super::head::{Head, bundle_id};
 use super::layout::{Extent, Layout, Part, Piece};
 use super::slot::Signatures;
 use super::tar::{self, Header};
 use crate::digest::Digest;
+use crate::error::shown;
 use crate::location::CanonicalUrl;
 
 /// Bytes that are read and compared at once.

@@ -93,7 +93,7 @@ impl Signatures {
         }
         let wire: Wire = match serde_json::from_slice(bytes) {
             Ok(wire) => wire,
-            Err(error) => return fail(super::error::shown(&error.to_string())),
+            Err(error) => return fail(crate::error::shown(&error.to_string())),
         };
         let message = statement(id);
         let mut entries = Vec::with_capacity(wire.signatures.len());

@@ -105,10 +105,7 @@ pub fn check_config(config: &[u8], archive: &[u8]) -> Result<(), ChartError> {
     if (&config.name, &config.version) == (&inside.name, &inside.version) {
         return Ok(());
     }
-    let escaped = |name: &str, version: &str| {
-        let cut: String = format!("{name} {version}").chars().take(200).collect();
-        cut.escape_debug().to_string()
-    };
+    let escaped = |name: &str, version: &str| crate::error::shown(&format!("{name} {version}"));
     Err(ChartError::Form(format!(
         "its config says {}, the Chart.yaml in its archive {}",
         escaped(&config.name, &config.version),

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Approval, VersionSignature, Withdrawn, shown, version_and_build};
+use super::{Approval, VersionSignature, Withdrawn, version_and_build};
 use crate::api::{
     APPROVALS_ANNOTATION, Chart, DESCRIPTION_ANNOTATION, HOME_ANNOTATION, PACKAGE_SOURCE_KIND,
     PackageSource, PackageSourceSpec, SIGNATURES_ANNOTATION,
 };
+use crate::error::shown;
 use crate::location::CanonicalUrl;
 use crate::name::PackageName;
 use crate::time::Time;

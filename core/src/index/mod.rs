@@ -58,11 +58,3 @@ mod tests;
 fn exact_version(text: &str) -> Option<semver::Version> {
     semver::Version::parse(text.strip_prefix('v').unwrap_or(text)).ok()
 }
-
-/// Text from a file as shown in a message: bounded, control characters escaped.
-fn shown(text: &str) -> String {
-    text.chars()
-        .take(120)
-        .flat_map(char::escape_debug)
-        .collect()
-}

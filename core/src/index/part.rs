@@ -10,10 +10,11 @@ use serde::de::IgnoredAny;
 use super::spec::LazySpec;
 use super::{
     Approval, Index, IndexError, IndexPackage, IndexVersion, LeftOut, LeftOutWhy, VersionSignature,
-    Why, Withdrawn, exact_version, shown,
+    Why, Withdrawn, exact_version,
 };
 use crate::Digest;
 use crate::api::{INDEX_KIND, PackageSourceSpec};
+use crate::error::shown;
 use crate::location::CanonicalUrl;
 use crate::name::PackageName;
 use crate::time::Time;

@@ -113,11 +113,7 @@ fn is_element(text: &str) -> bool {
 
 fn illegal(what: &str, why: &'static str) -> StoreError {
     StoreError::Illegal {
-        what: what
-            .chars()
-            .take(120)
-            .flat_map(char::escape_debug)
-            .collect(),
+        what: crate::error::shown(what),
         why,
     }
 }

@@ -9,7 +9,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Version, order, parse, shown};
+use super::{Version, order, parse};
+use crate::error::shown;
 
 /// Longest text of a constraint in bytes: far more than any list of alternatives that
 /// people write, and little enough that hostile ones cost nothing.

@@ -17,6 +17,8 @@ use std::str::FromStr;
 pub use constraint::{Constraint, ConstraintError, MAX_CONSTRAINT};
 use semver::{BuildMetadata, Prerelease};
 
+use crate::error::shown;
+
 /// Longest text of a version in bytes; the existing program refuses more.
 pub const MAX_VERSION: usize = 256;
 
@@ -116,14 +118,6 @@ fn bounded(text: &str) -> Result<&str, VersionError> {
         return Err(VersionError::new(text, "it is longer than 256 bytes"));
     }
     Ok(text)
-}
-
-/// Bad input as shown in a message: bounded, with control characters escaped.
-fn shown(text: &str) -> String {
-    text.chars()
-        .take(120)
-        .flat_map(char::escape_debug)
-        .collect()
 }
 
 impl FromStr for Version {

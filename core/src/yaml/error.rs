@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+pub(super) use crate::error::shown;
 use crate::error::{Classify, Kind};
 
 /// A YAML text is refused: what is wrong, on which line, at which member.
@@ -116,14 +117,6 @@ impl Classify for YamlError {
             _ => None,
         }
     }
-}
-
-/// Text from the input as shown in a message: bounded, control characters escaped.
-pub(super) fn shown(text: &str) -> String {
-    text.chars()
-        .take(120)
-        .flat_map(char::escape_debug)
-        .collect()
 }
 
 /// An error on its way out: the place is an offset, the path is built while it rises.

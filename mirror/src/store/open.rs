@@ -237,7 +237,7 @@ fn may_become_store(layout: &Layout) -> Result<(), StoreError> {
         if !layout.may_precede(&name) {
             let why = format!(
                 "there is no store in it, but \"{}\"; name an empty folder, a new one or a store",
-                name.escape_debug()
+                kubepkg_core::error::shown(&name)
             );
             return Err(unusable(layout.root(), why));
         }

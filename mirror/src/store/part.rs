@@ -230,7 +230,7 @@ fn is_ours(file: &Path) -> bool {
 fn shown(unit: &Unit) -> String {
     match unit {
         Unit::Repository(name) => format!("repository {name}"),
-        Unit::Site(folder) => format!("repository files {}", folder.escape_debug()),
-        Unit::Trust(entry) => format!("trust entry {}", entry.escape_debug()),
+        Unit::Site(folder) => format!("repository files {}", kubepkg_core::error::shown(folder)),
+        Unit::Trust(entry) => format!("trust entry {}", kubepkg_core::error::shown(entry)),
     }
 }

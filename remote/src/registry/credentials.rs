@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use kubepkg_core::reference::canonical_host;
 use serde::Deserialize;
 
-use crate::error::{Fault, RemoteError};
+use crate::error::{Fault, RemoteError, shown};
 
 /// Largest file: real ones have a few kilobytes.
 const MAX_CONFIG: u64 = 1 << 20;
@@ -97,7 +97,7 @@ impl Credentials {
         for (key, auth) in config.auths {
             let known = auth
                 .known()
-                .map_err(|why| format!("entry \"{}\": {why}", key.escape_debug()))?;
+                .map_err(|why| format!("entry \"{}\": {why}", shown(&key)))?;
             if known != Known::Nothing {
                 entries.insert(place(&key), known);
             }
@@ -137,7 +137,7 @@ impl Credentials {
 fn helper(program: &str) -> Known {
     Known::Unusable(format!(
         "they are kept by docker-credential-{}, and kubepkg runs no such programs",
-        program.escape_debug()
+        shown(program)
     ))
 }
 

@@ -7,11 +7,11 @@ use super::charts;
 use super::fault::{ClosureError, Fault, MAX_MEMBERSHIPS};
 use super::node::{MAX_ANNOTATIONS, Node};
 use super::placement::Upstream;
-use crate::bundle::error::shown;
 use crate::bundle::format::{MAX_REFERRER_DEPTH, MAX_REFERRERS};
 use crate::bundle::head::{Class, Head, HeadBlob, HeadChart, HeadImage, HeadReferrer};
 use crate::descriptor::{Descriptor, Platform};
 use crate::digest::{Algorithm, Digest};
+use crate::error::shown;
 use crate::manifest::{Content, MAX_NESTING, Manifest};
 
 /// Most faults that are kept; a hostile bundle could have millions.

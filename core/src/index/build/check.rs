@@ -2,7 +2,7 @@
 
 use crate::Digest;
 use crate::api::{Component, OCI_ARTIFACT, PackageSourceSpec, Requirement, SourceRef, Variant};
-use crate::index::shown;
+use crate::error::shown;
 use crate::location::{CanonicalUrl, redacted};
 use crate::name::NameError;
 use crate::reference::Reference;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::wire::{self, Signed};
 use super::{Delegation, MAX_ROOT, MAX_ROOT_VERSION, Root, RootError};
 use crate::index::signature::MAX_SIGNATURES;
+use crate::error::shown;
 use crate::keys::{KeyId, PublicKey};
 use crate::time::Time;
 use crate::trust::keyset::KeySet;
@@ -126,13 +127,13 @@ fn keys(signed: &Signed) -> Result<BTreeMap<KeyId, PublicKey>, RootError> {
     let mut keys = BTreeMap::new();
     for (id, pem) in &signed.keys {
         let key = PublicKey::from_pem(pem).map_err(|source| RootError::Key {
-            id: short(id),
+            id: shown(id),
             source,
         })?;
         let own = key.id();
         if *id != own.to_string() {
             return Err(RootError::KeyId {
-                id: short(id),
+                id: shown(id),
                 own: own.to_string(),
             });
         }
@@ -154,7 +155,7 @@ fn set(
         match key.filter(|key| key.id().to_string() == *id) {
             Some(key) => found.push(key.clone()),
             None => {
-                let id = short(id);
+                let id = shown(id);
                 return Err(RootError::UnknownKey { of, id });
             }
         }
@@ -173,9 +174,9 @@ fn delegations(
             return Err(RootError::NoName);
         }
         if !names.insert(&wire.name) {
-            return Err(RootError::TwoDelegations(short(&wire.name)));
+            return Err(RootError::TwoDelegations(shown(&wire.name)));
         }
-        let of = format!("delegation {}", short(&wire.name));
+        let of = format!("delegation {}", shown(&wire.name));
         if wire.packages.is_empty() {
             return Err(RootError::NoPackages(of));
         }
@@ -194,11 +195,4 @@ fn delegations(
         });
     }
     Ok(delegations)
-}
-
-fn short(text: &str) -> String {
-    text.chars()
-        .take(120)
-        .flat_map(char::escape_debug)
-        .collect()
 }
