@@ -11,7 +11,7 @@ use kubepkg_core::index::{Index, MAX_INDEX};
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::trust::{
     Anchor, CURRENT, Clock, Entry, Given, MAX_ROOT, MAX_ROOT_VERSION, Offer, Remembered, Roots,
-    TrustError, Verdict, first_root, numbered,
+    TrustError, Verdict, entry_id, first_root, numbered,
 };
 use kubepkg_core::yaml;
 use kubepkg_remote::{Client, RemoteError};
@@ -109,8 +109,8 @@ async fn same(client: &Client, a: &Place, b: &Place) -> Result<bool, CreateError
     Ok(a.bytes == b.bytes)
 }
 
-/// The trust entries of `places`, as given, else as remembered. A key may be given for the
-/// file that was named as well as for the URL it is called by.
+/// The trust entries of `places`, as given, else as remembered. Keys and entries may be given
+/// for the file that was named as well as for the URL it is called by.
 ///
 /// # Errors
 /// Keys that do not fit the places, and trust that is not the remembered one unless `change`
@@ -122,10 +122,23 @@ pub fn entries(
     change: bool,
 ) -> Result<Vec<Entry>, CreateError> {
     let mut given = given.clone();
+    let called = |url: &CanonicalUrl| {
+        let place = places.iter().find(|place| place.from == *url)?;
+        (place.url != *url).then(|| place.url.clone())
+    };
     let by_url = given.by_url.iter_mut().chain(&mut given.root_by_url);
     for (url, _) in by_url {
-        if let Some(place) = places.iter().find(|place| place.from == *url) {
-            *url = place.url.clone();
+        if let Some(called) = called(url) {
+            *url = called;
+        }
+    }
+    for entry in &mut given.entries {
+        if let Some(called) = called(&entry.url) {
+            // an id that somebody chose stays
+            if entry.id == entry_id(&entry.url) {
+                entry.id = entry_id(&called);
+            }
+            entry.url = called;
         }
     }
     let urls: Vec<CanonicalUrl> = places.iter().map(|place| place.url.clone()).collect();
@@ -448,6 +461,23 @@ mod tests {
             let none = Remembered::default();
             let entries = entries(&given, &found[..1], &none, false).unwrap();
             assert_eq!((&entries[0].url, entries[0].anchor.keys().len()), (&url, 1));
+        }
+        // and so may an entry; its id follows, unless somebody chose that
+        for (by, chosen) in [(&url, false), (&named, false), (&named, true)] {
+            let mut entry = Entry::new(by.clone(), Anchor::any_of(vec![key.public().unwrap()]));
+            let mut id = entry_id(&url);
+            if chosen {
+                "ours".clone_into(&mut id);
+                entry.id.clone_from(&id);
+            }
+            let given = Given {
+                entries: vec![entry],
+                ..Given::default()
+            };
+            let none = Remembered::default();
+            let entries = entries(&given, &found[..1], &none, false).unwrap();
+            assert_eq!((&entries[0].url, &entries[0].id), (&url, &id));
+            assert_eq!(entries[0].anchor.keys().len(), 1);
         }
     }
 

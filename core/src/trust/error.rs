@@ -5,8 +5,8 @@ use std::fmt;
 use super::RootError;
 use crate::Digest;
 use crate::error::{Classify, Kind};
-use crate::index::IndexError;
 use crate::index::signature::SignatureError;
+use crate::index::{IndexError, LeftOutWhy};
 use crate::keys::KeyId;
 use crate::location::CanonicalUrl;
 use crate::time::Time;
@@ -370,6 +370,16 @@ pub enum TrustError {
         /// Whether the index has versions of it that this kubepkg is too old for.
         too_new: bool,
     },
+    /// A package is in the signed index, and cannot be chosen.
+    #[error("{package} cannot be used: {} (index{})", lacks(.why), index_of(.generated))]
+    LeftOut {
+        /// Name, version and build.
+        package: String,
+        /// `generated` of the index.
+        generated: Option<Time>,
+        /// Why.
+        why: Box<LeftOutWhy>,
+    },
     /// A package has another spec than in the signed index.
     #[error("{package} has the digest {claimed}, but the signed index lists {listed}")]
     OtherSpec {
@@ -464,7 +474,9 @@ impl TrustError {
             | TrustError::Fork { url, .. }
             | TrustError::Future { url, .. }
             | TrustError::Expired { url, .. } => Some(url),
-            TrustError::NotListed { .. } | TrustError::OtherSpec { .. } => None,
+            TrustError::NotListed { .. }
+            | TrustError::LeftOut { .. }
+            | TrustError::OtherSpec { .. } => None,
         }
     }
 }
@@ -588,6 +600,19 @@ impl Classify for TrustError {
                  the publisher has stopped, or somebody holds it back. Check this machine's clock \
                  too"
             }
+            TrustError::LeftOut { why, .. } => match **why {
+                LeftOutWhy::Newer { .. } => {
+                    "a newer kubepkg may understand it; upgrade kubepkg on this side"
+                }
+                LeftOutWhy::Delegation { .. } => {
+                    "have its PackageSource signed by those the package is handed to (`kubepkg \
+                     trust sign FILE --key KEY`) and the index made anew, and make the bundle again"
+                }
+                LeftOutWhy::Approvals { .. } => {
+                    "have its PackageSource approved (`kubepkg trust sign FILE --approve --key KEY`) \
+                     and the index made anew, and make the bundle again"
+                }
+            },
             TrustError::NotListed { too_new: true, .. } => {
                 "the index holds versions of it that need a newer kubepkg; upgrade kubepkg"
             }
@@ -645,6 +670,19 @@ fn index_of(generated: &Option<Time>) -> String {
     match generated {
         Some(generated) => format!(" of {generated}"),
         None => String::new(),
+    }
+}
+
+/// What a version that is left out lacks.
+fn lacks(why: &LeftOutWhy) -> String {
+    match why {
+        LeftOutWhy::Newer { unknown } => {
+            format!("it is made for another kubepkg ({})", unknown.join(", "))
+        }
+        LeftOutWhy::Delegation { name, have, need } => {
+            format!("it has {have} of {need} signatures of those that {name} is handed to")
+        }
+        LeftOutWhy::Approvals { have, need } => format!("it has {have} of {need} approvals"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::TrustError;
 use crate::Digest;
-use crate::index::{Index, IndexVersion, version_and_build};
+use crate::index::{Index, IndexVersion, LeftOut, LeftOutWhy, version_and_build};
 
 /// The entry of `index` for this version and build of `package`, if it has this digest.
 /// Everything a bundle claims of a package is looked up so, and what the bundle itself says
@@ -27,11 +27,34 @@ pub fn find<'i>(
             listed: Box::new(listed.digest),
             claimed: Box::new(*digest),
         }),
-        None => Err(TrustError::NotListed {
-            package: shown(),
+        None => Err(not_listed(index, package, version, build, shown())),
+    }
+}
+
+/// Why a version is not among those that can be chosen: it is listed and left out, or it is
+/// not listed.
+fn not_listed(
+    index: &Index,
+    package: &str,
+    version: &str,
+    build: u32,
+    shown: String,
+) -> TrustError {
+    let left_out = || index.left_out.iter().filter(|left| left.package == package);
+    let this = left_out().find(|left| left.version == version && left.build == build);
+    let newer = |left: &LeftOut| matches!(left.why, LeftOutWhy::Newer { .. });
+    match this {
+        Some(left) => TrustError::LeftOut {
+            package: shown,
             generated: index.generated,
-            too_new: index.left_out.iter().any(|left| left.package == package),
-        }),
+            why: Box::new(left.why.clone()),
+        },
+        None => TrustError::NotListed {
+            package: shown,
+            generated: index.generated,
+            // their versions and builds may be among what is not understood
+            too_new: left_out().any(newer),
+        },
     }
 }
 
@@ -40,7 +63,7 @@ mod tests {
     use super::*;
     use crate::api::PackageSourceSpec;
     use crate::error::Classify;
-    use crate::index::{IndexPackage, LeftOut, LeftOutWhy};
+    use crate::index::IndexPackage;
 
     fn index() -> Index {
         let listed = IndexVersion::of(PackageSourceSpec {
@@ -102,7 +125,37 @@ mod tests {
 
     #[test]
     fn a_package_for_a_newer_program_says_so() {
-        let error = find(&index(), "new", "1.0.0", 0, &Digest::sha256("x")).unwrap_err();
-        assert!(error.hint().unwrap().contains("upgrade kubepkg"));
+        // the version itself, and one of which nothing is known
+        for version in ["1.0.0", "1.1.0"] {
+            let error = find(&index(), "new", version, 0, &Digest::sha256("x")).unwrap_err();
+            assert!(error.hint().unwrap().contains("upgrade kubepkg"));
+        }
+    }
+
+    #[test]
+    fn a_version_that_lacks_signatures_says_how_many() {
+        let mut index = index();
+        let (have, need) = (0, 2);
+        let name = "team".to_owned();
+        for (why, said, hint) in [
+            (
+                LeftOutWhy::Approvals { have, need },
+                "0 of 2 approvals",
+                "approve",
+            ),
+            (
+                LeftOutWhy::Delegation { name, have, need },
+                "0 of 2 signatures of those that team is handed to",
+                "sign",
+            ),
+        ] {
+            index.left_out[0].why = why;
+            let error = find(&index, "new", "1.0.0", 0, &Digest::sha256("x")).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.hint().unwrap().contains(hint), "{error}");
+            // it says nothing of other versions
+            let error = find(&index, "new", "1.1.0", 0, &Digest::sha256("x")).unwrap_err();
+            assert!(!error.hint().unwrap().contains("upgrade"), "{error}");
+        }
     }
 }
