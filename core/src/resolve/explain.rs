@@ -10,7 +10,7 @@ use petgraph::visit::EdgeRef as _;
 use resolvo::conflict::{ConflictCause, ConflictEdge, ConflictGraph, ConflictNode};
 use resolvo::{Requirement, SolvableId, VersionSetId};
 
-use super::error::{Fault, Proof, Reason, ResolveError};
+use super::error::{ANY_VERSION, Fault, Proof, Reason, ResolveError};
 use super::help::help;
 use super::model::{Goal, Model};
 use super::origin::Origin;
@@ -216,6 +216,15 @@ impl Explainer<'_, '_, '_, '_> {
             },
             (Name::Package(package), rule) => {
                 let releases = self.model.world.releases(&package);
+                if self.model.world.lock().is_some() {
+                    let locked = releases.first();
+                    return Fault::NotLocked {
+                        package: package.to_string(),
+                        wanted: wanted_text(&rule),
+                        by,
+                        locked: locked.map(|release| release.listed.version.clone()),
+                    };
+                }
                 match self.model.world.catalog().supplier(&package) {
                     None => Fault::Missing {
                         package: package.to_string(),
@@ -402,7 +411,7 @@ fn wanted_text(rule: &Rule) -> String {
             ..
         } => {
             let version = match constraint.as_ref() {
-                "" => "any version",
+                "" => ANY_VERSION,
                 constraint => constraint,
             };
             match (constraint.as_ref(), variant.as_ref()) {
@@ -415,7 +424,7 @@ fn wanted_text(rule: &Rule) -> String {
         Rule::Is(Item::Value(_, value)) => value.to_string(),
         Rule::Stays => "the installed version".to_owned(),
         Rule::Among(_) => "a version that asks for the variant".to_owned(),
-        Rule::Any | Rule::Nothing | Rule::Changes | Rule::Is(_) => "any version".to_owned(),
+        Rule::Any | Rule::Nothing | Rule::Changes | Rule::Is(_) => ANY_VERSION.to_owned(),
     }
 }
 
@@ -440,9 +449,10 @@ fn without_versions(fault: &Fault) -> Fault {
     let name = |shown: &str| shown.split(' ').next().unwrap_or_default().to_owned();
     let mut fault = fault.clone();
     match &mut fault {
-        Fault::Missing { by, .. } | Fault::NoVersion { by, .. } | Fault::NoProvider { by, .. } => {
-            *by = plain(by)
-        }
+        Fault::Missing { by, .. }
+        | Fault::NoVersion { by, .. }
+        | Fault::NotLocked { by, .. }
+        | Fault::NoProvider { by, .. } => *by = plain(by),
         Fault::Disagree { wants, .. } | Fault::Values { wants, .. } => {
             wants.iter_mut().for_each(|(_, by)| *by = plain(by));
         }

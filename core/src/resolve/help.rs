@@ -1,7 +1,7 @@
 //! What would help where there is no solution.
 
 use super::error::{Fault, Reason};
-use super::model::{Goal, Model};
+use super::model::Model;
 use super::origin::Origin;
 use crate::version::{Constraint, Version};
 
@@ -10,6 +10,13 @@ const MAX_HELP: usize = 3;
 
 /// What would help against `reasons`, without doubles.
 pub(super) fn help(reasons: &[Reason], model: &Model<'_, '_>) -> Vec<String> {
+    if model.world.lock().is_some() {
+        return vec![
+            "ask only for packages and variants the lock names, or write a new lock: kubepkg \
+             plan … --lock FILE --force"
+                .to_owned(),
+        ];
+    }
     let mut found: Vec<String> = Vec::new();
     for reason in reasons {
         for advice in advice(&reason.fault, model) {
@@ -75,7 +82,7 @@ fn advice(fault: &Fault, model: &Model<'_, '_>) -> Vec<String> {
                 _ => None,
             })
             .collect(),
-        Fault::Unusable { .. } => Vec::new(),
+        Fault::NotLocked { .. } | Fault::Unusable { .. } => Vec::new(),
     }
 }
 
@@ -117,12 +124,6 @@ fn no_version(package: &str, wanted: &str, model: &Model<'_, '_>) -> Vec<String>
              one: {package}@>={version}",
             version = release.listed.version
         ));
-    }
-    if let Goal::Install(install) = model.goal
-        && advice.is_empty()
-        && install.lock.is_some()
-    {
-        advice.push("write a new lock".to_owned());
     }
     advice
 }
