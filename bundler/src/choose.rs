@@ -312,6 +312,39 @@ mod tests {
     }
 
     #[test]
+    fn a_withdrawn_version_that_was_asked_for_is_said_with_its_reason() {
+        let mut repository = loaded(
+            "https://a.example/index.yaml",
+            1,
+            &[Package::new("web", "1.0.0"), Package::new("web", "2.0.0")],
+        );
+        let mut index = (*repository.index).clone();
+        let versions = &mut index.packages.get_mut("web").unwrap().versions;
+        let old = versions.iter_mut().find(|listed| listed.version == "1.0.0");
+        old.unwrap().withdrawn = Some(kubepkg_core::index::Withdrawn {
+            since: Time::from_unix(0),
+            reason: "loses data".to_owned(),
+            replacement: Some("2.0.0".to_owned()),
+            lifted: None,
+        });
+        repository.index = index.into();
+        let repositories = [repository];
+        let said = |request: &str| {
+            let requests = requests(&[request]);
+            let choice = choose(&repositories, &requests, &Variants::All, false, None);
+            choice.unwrap().warnings
+        };
+        assert_eq!(
+            said("web@1.0.0"),
+            [
+                "web 1.0.0 is withdrawn by its publisher since 1970-01-01T00:00:00Z: loses data; \
+                 use web@2.0.0"
+            ]
+        );
+        assert!(said("web").is_empty());
+    }
+
+    #[test]
     fn no_images_is_said_of_exactly_those_without() {
         let digest = Digest::sha256("x");
         let chart = |name: &str| {
