@@ -1,14 +1,15 @@
 //! Which packages go into the bundle, and what they pin.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use kubepkg_core::Digest;
 use kubepkg_core::api::PackageSourceSpec;
 use kubepkg_core::bundle::head::HeadPackage;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::Pins;
-use kubepkg_core::resolve::{Pack, Request, Variants, pack};
+use kubepkg_core::resolve::{Pack, Request, Resolution, Variants, pack};
 use kubepkg_core::select::{Catalog, Source};
 
 use crate::CreateError;
@@ -29,7 +30,8 @@ pub struct Chosen {
 pub struct Choice {
     /// The packages, by name.
     pub packages: Vec<Chosen>,
-    /// Capabilities the cluster must offer, conflicts, optional packages that nobody has.
+    /// Withdrawn versions, what a lock leaves open, capabilities the cluster must offer,
+    /// conflicts, optional packages that nobody has.
     pub warnings: Vec<String>,
 }
 
@@ -80,7 +82,10 @@ pub fn choose(
             spec: spec.clone(),
         });
     }
-    let mut warnings = Vec::new();
+    let mut warnings = withdrawn(&resolution);
+    if let Some(lock) = lock {
+        warnings.extend(left_open(lock, repositories));
+    }
     for unmet in &resolution.capabilities {
         warnings.push(format!(
             "{} ({}) must be offered by the cluster",
@@ -88,8 +93,12 @@ pub fn choose(
         ));
     }
     for unmet in &resolution.missing_optional {
+        let nobody = match lock {
+            Some(_) => "the lock does not name it",
+            None => "no repository has it",
+        };
         warnings.push(format!(
-            "{} ({}) is optional, and no repository has it",
+            "{} ({}) is optional, and {nobody}",
             unmet.what, unmet.by
         ));
     }
@@ -100,6 +109,51 @@ pub fn choose(
         ));
     }
     Ok(Choice { packages, warnings })
+}
+
+/// What is said of versions that their publishers withdrew and that are taken all the same.
+fn withdrawn(resolution: &Resolution<'_>) -> Vec<String> {
+    let chosen = resolution.packages.iter();
+    let withdrawn = chosen.filter_map(|chosen| {
+        let withdrawn = chosen.listed.withdrawn.as_ref()?;
+        let mut text = format!(
+            "{} {} is withdrawn by its publisher since {}: {}",
+            chosen.name, chosen.listed.version, withdrawn.since, withdrawn.reason
+        );
+        if let Some(replacement) = &withdrawn.replacement {
+            text = format!("{text}; use {}@{replacement}", chosen.name);
+        }
+        withdrawn.holds().then_some(text)
+    });
+    withdrawn.collect()
+}
+
+/// What a lock does not settle: packages from elsewhere, and indexes that are others by now.
+fn left_open(lock: &Lock, repositories: &[Loaded]) -> Vec<String> {
+    let outside = lock.outside.iter().map(|(package, outside)| {
+        let version = match outside.version.as_str() {
+            "" => String::new(),
+            version => format!(" {version}"),
+        };
+        format!(
+            "{package}{version} is needed and not in the bundle; the lock says: {}",
+            outside.why
+        )
+    });
+    let mut said: Vec<String> = outside.collect();
+    let index = |loaded: &Loaded| {
+        let mut files = loaded.files.iter();
+        let (_, bytes) = files.find(|(path, _)| path == loaded.url.file_name())?;
+        Some((loaded.url.to_string(), Digest::sha256(bytes)))
+    };
+    let now: BTreeMap<String, Digest> = repositories.iter().filter_map(index).collect();
+    said.extend(lock.other_indexes(&now).map(|url| {
+        format!(
+            "{url} has another index than the one the lock was made from; every locked version \
+             is in it as locked"
+        )
+    }));
+    said
 }
 
 /// A variant that no package has is a slip of the pen: nothing it should bring would come.
@@ -173,7 +227,6 @@ pub fn used<'l>(repositories: &'l [Loaded], packages: &[Chosen]) -> Vec<&'l Load
 
 #[cfg(test)]
 mod tests {
-    use kubepkg_core::digest::Digest;
     use kubepkg_core::error::Classify as _;
     use kubepkg_core::index::Index;
     use kubepkg_core::time::Time;
@@ -256,6 +309,39 @@ mod tests {
             error.hint().unwrap(),
             "there is --variant default, --variant ha"
         );
+    }
+
+    #[test]
+    fn a_withdrawn_version_that_was_asked_for_is_said_with_its_reason() {
+        let mut repository = loaded(
+            "https://a.example/index.yaml",
+            1,
+            &[Package::new("web", "1.0.0"), Package::new("web", "2.0.0")],
+        );
+        let mut index = (*repository.index).clone();
+        let versions = &mut index.packages.get_mut("web").unwrap().versions;
+        let old = versions.iter_mut().find(|listed| listed.version == "1.0.0");
+        old.unwrap().withdrawn = Some(kubepkg_core::index::Withdrawn {
+            since: Time::from_unix(0),
+            reason: "loses data".to_owned(),
+            replacement: Some("2.0.0".to_owned()),
+            lifted: None,
+        });
+        repository.index = index.into();
+        let repositories = [repository];
+        let said = |request: &str| {
+            let requests = requests(&[request]);
+            let choice = choose(&repositories, &requests, &Variants::All, false, None);
+            choice.unwrap().warnings
+        };
+        assert_eq!(
+            said("web@1.0.0"),
+            [
+                "web 1.0.0 is withdrawn by its publisher since 1970-01-01T00:00:00Z: loses data; \
+                 use web@2.0.0"
+            ]
+        );
+        assert!(said("web").is_empty());
     }
 
     #[test]

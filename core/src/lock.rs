@@ -16,11 +16,17 @@
 //! repositories:
 //!   https://packages.example.org/index.yaml:
 //!     digest: sha256:…              # of the index the choice was made from
+//! outside:                          # needed by these, but from nowhere here; left out when none
+//!   database:
+//!     version: 2.0.0
+//!     why: notCarried               # or handWritten, notInstalled
 //! ```
 //!
 //! The digest of a spec says all that a version installs. The digest of an index is there to
 //! show where a choice came from: an index that has grown since still offers the same
-//! versions, so it is not compared.
+//! versions, so another one is worth a word ([`Lock::other_indexes`]) and no refusal.
+
+mod build;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,6 +37,7 @@ use crate::Digest;
 use crate::error::{Classify, Kind, shown};
 use crate::index::version_and_build;
 use crate::resolve::Resolution;
+use crate::resolve::state::State;
 use crate::select::{Catalog, Selection};
 use crate::yaml::{YamlError, strict, write};
 
@@ -47,6 +54,44 @@ pub struct Lock {
     pub packages: BTreeMap<String, Locked>,
     /// The repositories by URL.
     pub repositories: BTreeMap<String, LockedRepository>,
+    /// What the packages need that comes from none of the repositories. It is not looked for:
+    /// whoever uses the lock sees to it in another way.
+    pub outside: BTreeMap<String, Outside>,
+}
+
+/// A package that locked ones need and that cannot be locked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Outside {
+    /// Its version, where it is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Why it cannot be locked.
+    pub why: OutsideWhy,
+}
+
+/// Why a package cannot be locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OutsideWhy {
+    /// A PackageSource written by hand decides it.
+    HandWritten,
+    /// It is installed, and no repository carries that very version and build.
+    NotCarried,
+    /// It is missing in the cluster already, or is to break.
+    NotInstalled,
+}
+
+impl fmt::Display for OutsideWhy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OutsideWhy::HandWritten => "it comes from a PackageSource written by hand",
+            OutsideWhy::NotCarried => {
+                "it is installed, and no repository carries this version and build"
+            }
+            OutsideWhy::NotInstalled => "it was not installed and was not to be",
+        })
+    }
 }
 
 /// One package of a lock.
@@ -89,29 +134,21 @@ struct Document {
     packages: BTreeMap<String, Locked>,
     #[serde(default)]
     repositories: BTreeMap<String, LockedRepository>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    outside: BTreeMap<String, Outside>,
 }
 
 impl Lock {
-    /// The lock of what `resolution` chose; `indexes` has the digest of each index by the name
-    /// of its repository.
-    pub fn of(resolution: &Resolution<'_>, indexes: &BTreeMap<String, Digest>) -> Lock {
-        let mut lock = Lock::default();
-        for chosen in &resolution.packages {
-            let repository = chosen.source.name.clone();
-            if let Some(digest) = indexes.get(&repository) {
-                let digest = LockedRepository { digest: *digest };
-                lock.repositories.insert(repository.clone(), digest);
-            }
-            let locked = Locked {
-                version: chosen.listed.version.clone(),
-                build: chosen.listed.build,
-                digest: chosen.listed.digest,
-                variants: chosen.variants.clone(),
-                repository,
-            };
-            lock.packages.insert(chosen.name.clone(), locked);
-        }
-        lock
+    /// The lock of what `resolution` chose from `catalog` for a cluster that holds `state`,
+    /// and of what it needs of the packages that stay; `indexes` has the digest of each index
+    /// by the name of its repository.
+    pub fn of<'c>(
+        resolution: &Resolution<'c>,
+        catalog: &'c Catalog,
+        state: &State,
+        indexes: &'c BTreeMap<String, Digest>,
+    ) -> Lock {
+        build::build(resolution, catalog, state, indexes)
     }
 
     /// Reads a lock.
@@ -126,6 +163,7 @@ impl Lock {
         Ok(Lock {
             packages: document.packages,
             repositories: document.repositories,
+            outside: document.outside,
         })
     }
 
@@ -136,6 +174,7 @@ impl Lock {
             kind: KIND.to_owned(),
             packages: self.packages.clone(),
             repositories: self.repositories.clone(),
+            outside: self.outside.clone(),
         };
         // texts, numbers and maps of them have no way to fail
         write::to_string(&document).unwrap_or_default()
@@ -145,6 +184,25 @@ impl Lock {
     pub fn package(&self, package: &str) -> Option<LockedPackage<'_>> {
         let (name, locked) = self.packages.get_key_value(package)?;
         Some(LockedPackage { name, locked })
+    }
+
+    /// Whether it says something of `package`.
+    pub fn knows(&self, package: &str) -> bool {
+        self.packages.contains_key(package) || self.outside.contains_key(package)
+    }
+
+    /// The locked repositories whose index is another one now; `now` has the digests of
+    /// today.
+    pub fn other_indexes<'l>(
+        &'l self,
+        now: &'l BTreeMap<String, Digest>,
+    ) -> impl Iterator<Item = &'l str> {
+        let locked = self.repositories.iter();
+        let other = locked.filter(|(name, locked)| {
+            now.get(*name)
+                .is_some_and(|digest| *digest != locked.digest)
+        });
+        other.map(|(name, _)| name.as_str())
     }
 
     /// Whether `catalog` has every locked package exactly as locked.
@@ -299,9 +357,10 @@ impl Classify for LockError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            LockError::Differs(_) => {
-                Some("write a new lock from what there is now: kubepkg plan … --lock FILE".into())
-            }
+            LockError::Differs(_) => Some(
+                "write a new lock from what there is now: kubepkg plan … --lock FILE --force"
+                    .into(),
+            ),
             _ => None,
         }
     }

@@ -4,6 +4,8 @@
 //! others carry under that name is not looked at, even where no version fits. So nobody can
 //! slip in a package by publishing a higher version elsewhere.
 
+mod left_out;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,8 +13,10 @@ use std::sync::Arc;
 
 use crate::api::PackageSource;
 use crate::error::{Classify, Kind};
-use crate::index::{Index, IndexVersion};
+use crate::index::{Index, IndexVersion, LeftOut};
 use crate::version::{Constraint, Version};
+
+pub(crate) use left_out::advice;
 
 /// How many versions or names an error lists.
 const SHOWN: usize = 5;
@@ -240,7 +244,7 @@ impl Catalog {
         };
         let exact = constraint.and_then(Constraint::exact);
         let releases = self.releases_and(package, |version| exact == Some(version));
-        let shown = shown_versions(&releases);
+        let has = self.has(package, &releases);
         let prereleases = releases.iter().any(|r| r.version.is_prerelease());
         let fits = |version: &Version| constraint.is_none_or(|c| c.matches(version));
         if let Some(release) = releases.into_iter().find(|r| fits(&r.version)) {
@@ -250,6 +254,8 @@ impl Catalog {
             Some(Near::Shadowed(other.name.clone()))
         } else if let Some(release) = self.withdrawn(package, fits) {
             Some(Near::Withdrawn(release.listed.version.clone()))
+        } else if let Some(left) = self.lacking(package, fits) {
+            Some(Near::LeftOut(Box::new(left.clone())))
         } else {
             prereleases.then_some(Near::Prerelease)
         };
@@ -257,7 +263,7 @@ impl Catalog {
             package: package.to_owned(),
             constraint: constraint.map(ToString::to_string),
             supplier: source.name.clone(),
-            has: shown.into(),
+            has: has.into(),
             near,
         })
     }
@@ -304,7 +310,7 @@ pub(crate) fn shown_versions(releases: &[Selection<'_>]) -> String {
     let mut texts: Vec<&str> = releases.iter().map(|r| r.listed.version.as_str()).collect();
     texts.dedup();
     match texts.len() {
-        0 => "no version that may be taken".to_owned(),
+        0 => "no version that can be taken".to_owned(),
         n if n > SHOWN => format!("{} and {} older ones", texts[..SHOWN].join(", "), n - SHOWN),
         _ => texts.join(", "),
     }
@@ -324,7 +330,7 @@ pub enum SelectError {
         alike: Vec<String>,
     },
     /// The supplying repository has no version that fits.
-    #[error("{package}: {supplier} has no {}; it has {has}", wanted(.constraint))]
+    #[error("{package}: {supplier} has {}{has}", wanted(.constraint))]
     NoMatch {
         /// The package.
         package: String,
@@ -346,6 +352,8 @@ pub enum Near {
     Shadowed(String),
     /// This version was withdrawn.
     Withdrawn(String),
+    /// This version lacks something.
+    LeftOut(Box<LeftOut>),
     /// There are pre-releases.
     Prerelease,
 }
@@ -359,8 +367,9 @@ fn or_none(names: &[String]) -> String {
 
 fn wanted(constraint: &Option<String>) -> String {
     match constraint {
-        Some(constraint) => format!("version that meets {constraint}"),
-        None => "version of it that may be taken".to_owned(),
+        Some(constraint) => format!("no version that meets {constraint}; it has "),
+        // then it has none at all, and that is said of what it has
+        None => String::new(),
     }
 }
 
@@ -391,6 +400,7 @@ impl Classify for SelectError {
                 Near::Withdrawn(version) => format!(
                     "{version} was withdrawn and is taken only when asked for: {package}@{version}"
                 ),
+                Near::LeftOut(left) => advice(left),
                 Near::Prerelease => {
                     "a pre-release is taken only by a constraint that names one, e.g. >=1.2.0-0"
                         .to_owned()
@@ -405,7 +415,8 @@ impl Classify for SelectError {
 mod tests {
     use super::*;
     use crate::api::PackageSourceSpec;
-    use crate::index::{IndexPackage, LeftOut, LeftOutWhy};
+    use crate::index::{IndexPackage, LeftOutWhy, Withdrawn};
+    use crate::time::Time;
 
     fn source(name: &str, priority: i32, versions: &[&str]) -> Source {
         let versions = versions.iter().map(|version| {
@@ -464,6 +475,52 @@ mod tests {
         let catalog = Catalog::new(vec![source("community", 0, &["9.9.9"]), vendor]);
         let error = catalog.select("app", None).unwrap_err();
         assert!(matches!(error, SelectError::NoMatch { .. }), "{error}");
+    }
+
+    #[test]
+    fn where_all_versions_are_left_out_it_says_how_many_why_and_what_helps() {
+        let left = |version: &str, why: LeftOutWhy| LeftOut {
+            package: "app".to_owned(),
+            version: version.to_owned(),
+            build: 0,
+            why,
+        };
+        let delegation = LeftOutWhy::Delegation {
+            name: "team".to_owned(),
+            have: 1,
+            need: 2,
+        };
+        let mut withdrawn = source("vendor", 1, &["1.0.0"]);
+        let mut index = (*withdrawn.index).clone();
+        index.packages.get_mut("app").unwrap().versions[0].withdrawn = Some(Withdrawn {
+            since: Time::from_unix(0),
+            reason: "loses data".to_owned(),
+            replacement: None,
+            lifted: None,
+        });
+        index.left_out = vec![
+            left("3.0.0", LeftOutWhy::Approvals { have: 0, need: 2 }),
+            left("2.0.0", delegation),
+        ];
+        withdrawn.index = Arc::new(index);
+        let catalog = Catalog::new(vec![withdrawn]);
+        let asked = |constraint: Option<&str>| {
+            let constraint = constraint.map(|text| Constraint::parse(text).unwrap());
+            let error = catalog.select("app", constraint.as_ref()).unwrap_err();
+            (error.to_string(), error.hint().unwrap())
+        };
+        let left = "no version that can be taken; 3 left out: 3.0.0 (0 of 2 approvals), 2.0.0 \
+                    (delegation team: 1 of 2 signatures), 1.0.0 (withdrawn: loses data)";
+        let (text, hint) = asked(None);
+        assert_eq!(text, format!("app: vendor has {left}"));
+        assert!(hint.contains("app@1.0.0"), "{hint}");
+        let (text, hint) = asked(Some(">=3"));
+        let expected = format!("app: vendor has no version that meets >=3; it has {left}");
+        assert_eq!(text, expected);
+        assert!(hint.contains("lacks 2 approvals"), "{hint}");
+        assert!(hint.contains("trust sign FILE --approve"), "{hint}");
+        let (_, hint) = asked(Some("^2"));
+        assert!(hint.contains("lacks 1 signature;"), "{hint}");
     }
 
     #[test]

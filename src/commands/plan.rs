@@ -9,11 +9,13 @@ use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::plan::installed::{self, InstalledFile};
 use kubepkg_core::plan::{Action, At, Change, Plan, PlanDocument};
-use kubepkg_core::resolve::{Install, Request, install};
+use kubepkg_core::resolve::{Install, Pack, Request, install, pack};
+use kubepkg_core::select::Catalog;
 
 use crate::cli::{Force, Format, Jobs, Reach, Reporting, Sources, package_request};
+use crate::config::Config;
 use crate::error::CommandError;
-use crate::output::{self, Pending, exists};
+use crate::output::{Pending, exists};
 use crate::printer::{Printer, table};
 use crate::repositories::Repositories;
 use crate::units::count;
@@ -85,9 +87,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         Some(file) => read_installed(file)?,
         None => InstalledFile::default(),
     };
-    let client = arguments.reach.client(None, &arguments.jobs)?;
-    let repositories = Repositories::open(&client, &arguments.sources, printer)?;
-    let catalog = repositories.catalog().with_hand_written(installed.sources);
+    let repositories = open(&arguments, printer)?;
+    let published = || match &repositories {
+        Some(repositories) => repositories.catalog(),
+        None => Catalog::new(Vec::new()),
+    };
+    let catalog = published().with_hand_written(installed.sources);
     let wanted = Install {
         remove: &arguments.remove,
         allow_breaking: arguments.allow_breaking,
@@ -101,14 +106,64 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         ));
     }
     if let Some(file) = &arguments.lock {
-        let lock = Lock::of(&resolution, &repositories.digests());
+        let digests = repositories.as_ref().map(Repositories::digests);
+        let digests = digests.unwrap_or_default();
+        let lock = Lock::of(&resolution, &catalog, &installed.state, &digests);
+        check_lock(&lock, &published(), printer)?;
         write_lock(file, &lock, &arguments.force, printer)?;
     }
     let plan = Plan::of(&resolution, &installed.state);
     match arguments.reporting.output {
         Format::Json => printer.answer_json(&PlanDocument::from(&plan)),
-        Format::Table => printer.answer(&text(&plan, &repositories)),
+        Format::Table => printer.answer(&text(&plan, repositories.as_ref())),
     }
+}
+
+/// The repositories. Taking packages away needs none, so then they are left out where neither
+/// a flag nor the configuration names one.
+fn open(arguments: &Arguments, printer: &Printer) -> anyhow::Result<Option<Repositories>> {
+    if arguments.packages.is_empty() && arguments.sources.repo.is_empty() {
+        let config = Config::of_user_if_any()?;
+        if config.is_none_or(|config| config.repositories().is_empty()) {
+            return Ok(None);
+        }
+    }
+    let client = arguments.reach.client(None, &arguments.jobs)?;
+    Ok(Some(Repositories::open(
+        &client,
+        &arguments.sources,
+        printer,
+    )?))
+}
+
+/// Says what a bundle of `lock` will not hold, and refuses a lock that none can be made of.
+fn check_lock(lock: &Lock, published: &Catalog, printer: &Printer) -> anyhow::Result<()> {
+    for (package, outside) in &lock.outside {
+        printer.warn(&format!(
+            "the lock does not hold {package}, so a bundle of it will not carry it: {}",
+            outside.why
+        ));
+    }
+    if lock.packages.is_empty() {
+        return Err(CommandError::failed(
+            "there is nothing to lock: this plan takes no package from a repository",
+        )
+        .hint("leave out --lock")
+        .into());
+    }
+    let requests = lock.packages.keys().map(|name| package_request(name));
+    let requests = requests.collect::<anyhow::Result<Vec<Request>>>()?;
+    let all = Pack {
+        lock: Some(lock),
+        ..Pack::new(&requests)
+    };
+    if let Err(error) = pack(published, &all) {
+        let message = format!("this plan cannot be locked: {error}");
+        return Err(CommandError::refused(message)
+            .hint("plan without --lock, or without what does not hold together")
+            .into());
+    }
+    Ok(())
 }
 
 fn read_installed(file: &Path) -> Result<InstalledFile, CommandError> {
@@ -145,7 +200,11 @@ fn write_lock(
             printer.say(&format!("{} holds this lock already", file.display()));
             return Ok(());
         }
-        output::refuse_existing(file)?;
+        return Err(
+            CommandError::failed("the lock exists already and says something else")
+                .at(file.display())
+                .hint("give another file with --lock, or --force to replace it"),
+        );
     }
     Pending::write(file, text.as_bytes(), 0o644)?.replace()?;
     printer.say(&format!(
@@ -156,7 +215,7 @@ fn write_lock(
     Ok(())
 }
 
-fn text(plan: &Plan, repositories: &Repositories) -> String {
+fn text(plan: &Plan, repositories: Option<&Repositories>) -> String {
     let rows: Vec<Vec<String>> = plan
         .changes
         .iter()
@@ -222,7 +281,7 @@ fn totals(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-fn row(change: &Change, repositories: &Repositories) -> Vec<String> {
+fn row(change: &Change, repositories: Option<&Repositories>) -> Vec<String> {
     let place = |at: &Option<At>| match at {
         Some(at) if at.build == 0 => at.version.clone(),
         Some(at) => format!("{} build {}", at.version, at.build),
@@ -236,7 +295,7 @@ fn row(change: &Change, repositories: &Repositories) -> Vec<String> {
         place(&change.to),
         match change.repository.as_str() {
             "" => "-".to_owned(),
-            name => repositories.called(name),
+            name => repositories.map_or_else(|| name.to_owned(), |known| known.called(name)),
         },
         why.join("; "),
     ]

@@ -235,7 +235,8 @@ fn a_lock_gives_the_same_packages_again_or_says_what_differs() {
     let state = State::default();
     let found = install(&before, &Install::new(&wanted, &state)).unwrap();
     let name = "https://r.example.com/index.yaml".to_owned();
-    let lock = Lock::of(&found, &[(name, Digest::sha256("index"))].into());
+    let indexes = [(name, Digest::sha256("index"))].into();
+    let lock = Lock::of(&found, &before, &state, &indexes);
     let text = lock.write();
     assert_eq!(Lock::read(&text).unwrap(), lock, "{text}");
 
@@ -246,7 +247,9 @@ fn a_lock_gives_the_same_packages_again_or_says_what_differs() {
         ..Install::new(&wanted, &state)
     };
     let again = install(&after, &with).unwrap();
-    assert_eq!(Lock::of(&again, &BTreeMap::new()).packages, lock.packages);
+    let none = BTreeMap::new();
+    let relocked = Lock::of(&again, &after, &state, &none);
+    assert_eq!(relocked.packages, lock.packages);
     let packed = Pack {
         lock: Some(&lock),
         ..Pack::new(&wanted)

@@ -57,6 +57,9 @@ pub struct Reason {
     pub others: usize,
 }
 
+/// What is wanted where nothing is said of the version.
+pub(super) const ANY_VERSION: &str = "any version";
+
 /// Somebody wants something of a package.
 pub type Wants = Vec<(String, Origin)>;
 
@@ -82,6 +85,17 @@ pub enum Fault {
         source: String,
         /// The versions there are.
         has: String,
+    },
+    /// The lock does not have a package as one package or request wants it.
+    NotLocked {
+        /// The package.
+        package: String,
+        /// What is wanted: `any version`, a constraint, a variant.
+        wanted: String,
+        /// Who wants it.
+        by: Origin,
+        /// The version in the lock.
+        locked: Option<String>,
     },
     /// Nothing offers a required capability.
     NoProvider {
@@ -147,10 +161,27 @@ impl fmt::Display for Fault {
                 by,
                 source,
                 has,
-            } => write!(
-                f,
-                "no version of {package} meets {wanted} ({by}); {source} has {has}"
-            ),
+            } => {
+                write!(f, "no version of {package} ")?;
+                match wanted.as_str() {
+                    ANY_VERSION => f.write_str("can be taken")?,
+                    variant if variant.starts_with("variant ") => write!(f, "has {variant}")?,
+                    constraint => write!(f, "meets {constraint}")?,
+                }
+                write!(f, " ({by}); {source} has {has}")
+            }
+            Fault::NotLocked {
+                package,
+                wanted,
+                by,
+                locked,
+            } => match locked {
+                None => write!(f, "the lock does not name {package} ({by})"),
+                Some(locked) => write!(
+                    f,
+                    "the lock names {package} {locked}, which is not {wanted} ({by})"
+                ),
+            },
             Fault::NoProvider { capability, by } => {
                 write!(f, "nothing offers {capability} ({by})")
             }

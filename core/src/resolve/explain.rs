@@ -10,16 +10,19 @@ use petgraph::visit::EdgeRef as _;
 use resolvo::conflict::{ConflictCause, ConflictEdge, ConflictGraph, ConflictNode};
 use resolvo::{Requirement, SolvableId, VersionSetId};
 
-use super::error::{Fault, Proof, Reason, ResolveError};
+use super::error::{ANY_VERSION, Fault, Proof, Reason, ResolveError};
 use super::help::help;
 use super::model::{Goal, Model};
 use super::origin::Origin;
 use super::terms::{Item, Name, Rule};
-use crate::select::shown_versions;
+use crate::select::Selection;
 
 /// How many reasons are told, and links of a chain: a person reads no more.
 const MAX_REASONS: usize = 5;
 const MAX_LINKS: usize = 6;
+
+/// How many versions are looked at for the variants they have.
+const MAX_DECODED: usize = 20;
 
 /// How many parties of one disagreement are named.
 const MAX_WANTS: usize = 6;
@@ -216,17 +219,26 @@ impl Explainer<'_, '_, '_, '_> {
             },
             (Name::Package(package), rule) => {
                 let releases = self.model.world.releases(&package);
+                if self.model.world.lock().is_some() {
+                    let locked = releases.first();
+                    return Fault::NotLocked {
+                        package: package.to_string(),
+                        wanted: wanted_text(&rule),
+                        by,
+                        locked: locked.map(|release| release.listed.version.clone()),
+                    };
+                }
                 match self.model.world.catalog().supplier(&package) {
                     None => Fault::Missing {
                         package: package.to_string(),
                         by,
                     },
                     Some(supplier) => Fault::NoVersion {
-                        package: package.to_string(),
                         wanted: wanted_text(&rule),
                         by,
                         source: supplier.name.clone(),
-                        has: shown_versions(&releases),
+                        has: self.has(&package, &releases, &rule),
+                        package: package.to_string(),
                     },
                 }
             }
@@ -238,6 +250,21 @@ impl Explainer<'_, '_, '_, '_> {
                 package: place.package.to_string(),
                 by,
             },
+        }
+    }
+
+    /// The versions of `package` there are, and where a variant is wanted, their variants.
+    fn has(&self, package: &str, releases: &[Selection<'_>], rule: &Rule) -> String {
+        let has = self.model.world.catalog().has(package, releases);
+        match rule {
+            Rule::Version { variant, .. } if !variant.is_empty() && !releases.is_empty() => {
+                let variants = variants_there(self.model, package, rule);
+                match variants.is_empty() {
+                    true => format!("{has}; it has no variants"),
+                    false => format!("{has}; its variants: {}", variants.join(", ")),
+                }
+            }
+            _ => has,
         }
     }
 
@@ -323,6 +350,16 @@ impl Explainer<'_, '_, '_, '_> {
         let mut shown: Vec<(String, Origin)> = Vec::new();
         let mut items: Vec<String> = Vec::new();
         for ((_, what, by), (_, item)) in &wants {
+            // what is installed wants what its version in the repository wants: told once
+            let twin = shown
+                .iter_mut()
+                .find(|(known, of)| known == what && twins(of, by));
+            if let Some((_, of)) = twin {
+                if matches!(by, Origin::Installed { .. }) {
+                    *of = by.clone();
+                }
+                continue;
+            }
             // of the versions of one package that want the same, the first stands for all
             let same = |(known, of): &(String, Origin)| known == what && same_package(of, by);
             if !shown.iter().any(same) && shown.len() < MAX_WANTS {
@@ -402,7 +439,7 @@ fn wanted_text(rule: &Rule) -> String {
             ..
         } => {
             let version = match constraint.as_ref() {
-                "" => "any version",
+                "" => ANY_VERSION,
                 constraint => constraint,
             };
             match (constraint.as_ref(), variant.as_ref()) {
@@ -415,7 +452,7 @@ fn wanted_text(rule: &Rule) -> String {
         Rule::Is(Item::Value(_, value)) => value.to_string(),
         Rule::Stays => "the installed version".to_owned(),
         Rule::Among(_) => "a version that asks for the variant".to_owned(),
-        Rule::Any | Rule::Nothing | Rule::Changes | Rule::Is(_) => "any version".to_owned(),
+        Rule::Any | Rule::Nothing | Rule::Changes | Rule::Is(_) => ANY_VERSION.to_owned(),
     }
 }
 
@@ -424,6 +461,34 @@ fn same_package(a: &Origin, b: &Origin) -> bool {
         (Origin::Package { name: a, .. }, Origin::Package { name: b, .. }) => a == b,
         _ => a == b,
     }
+}
+
+/// Whether one is the installed version and the other one a version to install.
+fn twins(a: &Origin, b: &Origin) -> bool {
+    match (a, b) {
+        (Origin::Package { name: a, .. }, Origin::Installed { name: b, .. })
+        | (Origin::Installed { name: a, .. }, Origin::Package { name: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
+/// The variants of the versions of `package` that meet the constraint of `rule`; of many
+/// versions those of the newest, because each is decoded for that.
+pub(super) fn variants_there(model: &Model<'_, '_>, package: &str, rule: &Rule) -> Vec<String> {
+    let Rule::Version { constraint, .. } = rule else {
+        return Vec::new();
+    };
+    let constraint = model.world.constraint(constraint);
+    let releases = model.world.releases(package);
+    let fitting = releases
+        .iter()
+        .filter(|release| super::world::meets(release, &constraint));
+    let variants = fitting
+        .take(MAX_DECODED)
+        .flat_map(|release| &release.listed.spec().variants)
+        .map(|variant| variant.name.clone());
+    let variants: BTreeSet<String> = variants.collect();
+    variants.into_iter().collect()
 }
 
 /// The fault with all versions of requiring packages taken out.
@@ -440,9 +505,10 @@ fn without_versions(fault: &Fault) -> Fault {
     let name = |shown: &str| shown.split(' ').next().unwrap_or_default().to_owned();
     let mut fault = fault.clone();
     match &mut fault {
-        Fault::Missing { by, .. } | Fault::NoVersion { by, .. } | Fault::NoProvider { by, .. } => {
-            *by = plain(by)
-        }
+        Fault::Missing { by, .. }
+        | Fault::NoVersion { by, .. }
+        | Fault::NotLocked { by, .. }
+        | Fault::NoProvider { by, .. } => *by = plain(by),
         Fault::Disagree { wants, .. } | Fault::Values { wants, .. } => {
             wants.iter_mut().for_each(|(_, by)| *by = plain(by));
         }

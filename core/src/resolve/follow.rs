@@ -247,7 +247,7 @@ pub(super) fn demands<'a, 'c: 'a>(
             let release = &world.releases(package)[*at];
             let several = release.listed.spec().variants.len() > 1;
             let demands: Vec<Demand<'a>> = match goal {
-                Goal::Pack(pack) => pack.demands(release, &knowledge.variants(package)),
+                Goal::Pack(pack) => pack.demands(package, release, &knowledge.variants(package)),
                 Goal::Install(install) => {
                     let usual = install.usual_variant(package);
                     let variant = world::variant(release, slot.as_deref().unwrap_or(usual));

@@ -1,15 +1,27 @@
 //! What would help where there is no solution.
 
-use super::error::{Fault, Reason};
-use super::model::{Goal, Model};
+use super::error::{ANY_VERSION, Fault, Reason};
+use super::explain::variants_there;
+use super::model::Model;
 use super::origin::Origin;
+use super::terms::Rule;
 use crate::version::{Constraint, Version};
 
 /// How many pieces of advice are given.
 const MAX_HELP: usize = 3;
 
+/// How many variants are named.
+const MAX_VARIANTS: usize = 5;
+
 /// What would help against `reasons`, without doubles.
 pub(super) fn help(reasons: &[Reason], model: &Model<'_, '_>) -> Vec<String> {
+    if model.world.lock().is_some() {
+        return vec![
+            "ask only for packages and variants the lock names, or write a new lock: kubepkg \
+             plan … --lock FILE --force"
+                .to_owned(),
+        ];
+    }
     let mut found: Vec<String> = Vec::new();
     for reason in reasons {
         for advice in advice(&reason.fault, model) {
@@ -32,8 +44,15 @@ fn advice(fault: &Fault, model: &Model<'_, '_>) -> Vec<String> {
             "add a repository with a package that offers {capability} (--repo URL)"
         )],
         Fault::NoVersion {
-            package, wanted, ..
-        } => no_version(package, wanted, model),
+            package,
+            wanted,
+            by,
+            ..
+        } => {
+            let mut advice = no_version(package, wanted, model);
+            advice.extend(other_variants(package, wanted, by, model));
+            advice
+        }
         Fault::Disagree { package, wants } => {
             let mut advice = Vec::new();
             for (wanted, by) in wants {
@@ -75,18 +94,51 @@ fn advice(fault: &Fault, model: &Model<'_, '_>) -> Vec<String> {
                 _ => None,
             })
             .collect(),
-        Fault::Unusable { .. } => Vec::new(),
+        Fault::NotLocked { .. } | Fault::Unusable { .. } => Vec::new(),
     }
+}
+
+/// Where the call asks for a variant there is not: the calls for those there are.
+fn other_variants(
+    package: &str,
+    wanted: &str,
+    by: &Origin,
+    model: &Model<'_, '_>,
+) -> Option<String> {
+    let (constraint, _) = match wanted.strip_prefix("variant ") {
+        Some(variant) => ("", variant),
+        None => wanted.split_once(" in variant ")?,
+    };
+    let rule = Rule::Version {
+        constraint: constraint.into(),
+        variant: "".into(),
+        requested: true,
+    };
+    let variants = variants_there(model, package, &rule);
+    if variants.is_empty() || !by.is_requested() {
+        return None;
+    }
+    let at = match constraint {
+        "" => String::new(),
+        constraint => format!("@{constraint}"),
+    };
+    let calls = variants.iter().take(MAX_VARIANTS);
+    let calls: Vec<_> = calls.map(|v| format!("{package}:{v}{at}")).collect();
+    Some(format!("ask for {}", calls.join(" or ")))
 }
 
 /// A version that would do exists, but may not be taken.
 fn no_version(package: &str, wanted: &str, model: &Model<'_, '_>) -> Vec<String> {
     let catalog = model.world.catalog();
     let constraint = wanted.split(" in variant ").next().unwrap_or_default();
-    let Ok(constraint) = Constraint::parse(constraint) else {
-        return Vec::new();
+    let constraint = match constraint {
+        ANY_VERSION => None,
+        constraint => match Constraint::parse(constraint) {
+            Ok(constraint) => Some(constraint),
+            Err(_) => return Vec::new(),
+        },
     };
-    let fits = |version: &Version| constraint.matches(version);
+    let fits = |version: &Version| constraint.as_ref().is_none_or(|c| c.matches(version));
     let mut advice = Vec::new();
     if let Some(release) = catalog.withdrawn(package, fits) {
         advice.push(format!(
@@ -104,6 +156,9 @@ fn no_version(package: &str, wanted: &str, model: &Model<'_, '_>) -> Vec<String>
             other.name, release.listed.version, supplier.name
         ));
     }
+    if let Some(left) = catalog.lacking(package, fits) {
+        advice.push(crate::select::advice(left));
+    }
     let releases = model.world.releases(package);
     let prerelease = releases.iter().find(|release| {
         let mut plain = release.version.semver().clone();
@@ -117,12 +172,6 @@ fn no_version(package: &str, wanted: &str, model: &Model<'_, '_>) -> Vec<String>
              one: {package}@>={version}",
             version = release.listed.version
         ));
-    }
-    if let Goal::Install(install) = model.goal
-        && advice.is_empty()
-        && install.lock.is_some()
-    {
-        advice.push("write a new lock".to_owned());
     }
     advice
 }

@@ -45,11 +45,16 @@ impl<'a> Install<'a> {
         }
     }
 
-    /// The variant of `package` where nobody asks for one: the one that runs, or the default.
+    /// The variant of `package` where nobody asks for one: the one that runs, the locked one,
+    /// or the default.
     pub(super) fn usual_variant(&self, package: &str) -> &str {
         match self.state.packages.get(package) {
             Some(installed) => installed.running(),
-            None => self.variant,
+            None => {
+                let locked = self.lock.and_then(|lock| lock.packages.get(package));
+                let locked = locked.and_then(|locked| locked.variants.first());
+                locked.map_or(self.variant, String::as_str)
+            }
         }
     }
 

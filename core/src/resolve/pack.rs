@@ -22,7 +22,8 @@ pub struct Pack<'a> {
     pub with_optional: bool,
     /// Whether packages are chosen that offer required capabilities.
     pub with_providers: bool,
-    /// The only releases that may be taken.
+    /// The only releases that may be taken. Of all variants then only the locked ones count,
+    /// and what is outside of the lock is not looked for.
     pub lock: Option<&'a Lock>,
 }
 
@@ -38,15 +39,22 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// The variants of `release` that travel; `asked` are those somebody asks for.
+    /// The variants of `release` of `package` that travel; `asked` are those somebody asks
+    /// for.
     pub(super) fn variants<'c>(
         &self,
+        package: &str,
         release: &Selection<'c>,
         asked: &[Rc<str>],
     ) -> Vec<&'c Variant> {
-        match self.variants {
-            Variants::All => release.listed.spec().variants.iter().collect(),
-            Variants::Named(names) => {
+        let locked = self.lock.and_then(|lock| lock.packages.get(package));
+        let named = match (self.variants, locked) {
+            (Variants::Named(names), _) => Some(names),
+            (Variants::All, locked) => locked.map(|locked| &locked.variants),
+        };
+        match named {
+            None => release.listed.spec().variants.iter().collect(),
+            Some(names) => {
                 let asked = asked.iter().map(|variant| variant.as_ref());
                 let mut found: Vec<&Variant> = Vec::new();
                 for name in names.iter().map(String::as_str).chain(asked) {
@@ -59,17 +67,27 @@ impl<'a> Pack<'a> {
         }
     }
 
-    /// What counts of the requirements of `release`.
+    /// What counts of the requirements of `release` of `package`.
     pub(super) fn demands<'c>(
         &self,
+        package: &str,
         release: &Selection<'c>,
         asked: &[Rc<str>],
     ) -> Vec<Demand<'c>> {
-        let variants = self.variants(release, asked).into_iter();
+        let variants = self.variants(package, release, asked).into_iter();
         let demands = variants.flat_map(world::demands);
         demands
             .filter(|d| self.with_optional || !d.optional)
+            .filter(|d| match d.what {
+                What::Package { name, .. } => !self.is_outside(name),
+                What::Capability(_) => true,
+            })
             .collect()
+    }
+
+    fn is_outside(&self, package: &str) -> bool {
+        self.lock
+            .is_some_and(|lock| lock.outside.contains_key(package))
     }
 
     pub(super) fn root(&self, model: &Model<'_, '_>) -> Needs {
@@ -100,7 +118,7 @@ impl<'a> Pack<'a> {
         };
         let release = &model.world.releases(package)[*at];
         let asked = model.knowledge().variants(package);
-        for demand in self.demands(release, &asked) {
+        for demand in self.demands(package, release, &asked) {
             match demand.what {
                 What::Package { name, constraint } => {
                     let read = model.world.constraint(constraint);

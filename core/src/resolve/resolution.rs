@@ -152,7 +152,7 @@ pub(super) fn packed<'c>(world: &World<'c>, pack: &Pack<'c>, solved: &Solved) ->
         let release = &world.releases(package)[at];
         let asked = solved.knowledge.variants(package);
         let variants: BTreeSet<String> = pack
-            .variants(release, &asked)
+            .variants(package, release, &asked)
             .into_iter()
             .map(|variant| variant.name.clone())
             .collect();

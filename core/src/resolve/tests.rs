@@ -518,7 +518,57 @@ fn a_request_nobody_can_meet_says_what_there_is() {
     assert!(text.contains("did you mean cert-manager?"), "{text}");
     let text = fail("cert-manager:huge");
     assert!(
-        text.contains("no version of cert-manager meets variant huge (requested)"),
+        text.contains(
+            "no version of cert-manager has variant huge (requested); main has 1.21.0; its \
+             variants: default"
+        ),
         "{text}"
     );
+    assert!(text.ends_with("ask for cert-manager:default"), "{text}");
+}
+
+#[test]
+fn what_an_installed_package_and_its_twin_in_the_repository_want_is_told_once() {
+    let catalog = catalog(vec![
+        ("app", vec![plain("1.0.0", &["db@>=2"])]),
+        ("old", vec![plain("1.0.0", &["db@<2"])]),
+        ("db", vec![plain("1.0.0", &[]), plain("2.0.0", &[])]),
+    ]);
+    let state = state(&[("old", "1.0.0", &["db@<2"]), ("db", "1.0.0", &[])]);
+    let error = installs(&catalog, &["app"], &state).unwrap_err();
+    let wanted = error.matches("<2 (required by old 1.0.0").count();
+    assert_eq!(wanted, 1, "{error}");
+    assert!(error.contains("--allow-breaking"), "{error}");
+}
+
+#[test]
+fn of_a_locked_package_only_the_locked_variants_count_unless_others_are_named() {
+    let web = spec("1.0.0", &[("default", &["db"]), ("small", &["sqlite"])]);
+    let catalog = catalog(vec![
+        ("web", vec![web]),
+        ("db", vec![plain("1.0.0", &["disk?"])]),
+        ("sqlite", vec![plain("1.0.0", &[])]),
+        ("disk", vec![plain("1.0.0", &[])]),
+    ]);
+    let state = State::default();
+    let none = BTreeMap::new();
+    let requests = requests(&["web"]);
+    let planned = install(&catalog, &Install::new(&requests, &state)).unwrap();
+    let lock = Lock::of(&planned, &catalog, &state, &none);
+    let with_lock = |variants: &Variants| {
+        let wanted = Pack {
+            lock: Some(&lock),
+            variants,
+            with_optional: true,
+            ..Pack::new(&requests)
+        };
+        let packed = pack(&catalog, &wanted).map_err(|error| error.to_string())?;
+        let variants = packed.packages.iter().map(|c| c.variants.join(","));
+        Ok::<_, String>((names(&packed), variants.collect::<Vec<_>>()))
+    };
+    let (packed, variants) = with_lock(&Variants::All).unwrap();
+    assert_eq!(packed, ["db 1.0.0", "web 1.0.0"]);
+    assert_eq!(variants, ["default", "default"]);
+    let error = with_lock(&Variants::Named(vec!["small".to_owned()])).unwrap_err();
+    assert!(error.contains("the lock does not name sqlite"), "{error}");
 }

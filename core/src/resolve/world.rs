@@ -70,6 +70,11 @@ impl<'c> World<'c> {
         self.catalog
     }
 
+    /// The lock, where only what it names may be chosen.
+    pub(super) fn lock(&self) -> Option<&'c Lock> {
+        self.lock
+    }
+
     /// The releases of `package` that may be chosen.
     pub(super) fn releases(&self, package: &str) -> Releases<'c> {
         if let Some(known) = self.releases.borrow().get(package) {
