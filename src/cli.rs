@@ -38,7 +38,10 @@ use crate::report::Report;
     disable_help_subcommand = true,
     propagate_version = false,
     after_help = "Every flag can be set as KUBEPKG_<FLAG>, e.g. KUBEPKG_STORE=/srv/mirror \
-                  (lists by comma), except flags that weaken a check or overwrite.\n\n\
+                  (lists by comma), except flags that weaken a check or overwrite. A flag on the \
+                  command line comes before its variable; one that names keys comes before all \
+                  variables that do. `trust root` heeds none: what a root says is seen in its \
+                  command.\n\n\
                   Example:\n  kubepkg bundle create web -o site.tar --repo \
                   https://packages.example.com/index.yaml --public-key release.pub"
 )]
@@ -192,6 +195,7 @@ impl Cli {
             json: asks_for_json(arguments),
             variables: environment.variables_set(),
         };
+<<<<<<< HEAD
         if arguments.iter().any(|text| is_secret(text)) || environment.any(is_secret) {
             // no part of it may come into a message, so nothing more is looked at
             let text = "a private key is given in place of the name of a file or variable; \
@@ -199,6 +203,14 @@ impl Cli {
             return Err(refused(command.error(ErrorKind::InvalidValue, text)));
         }
         let matches = command.try_get_matches_from(arguments).map_err(refused)?;
+=======
+        let mut matches = command.try_get_matches_from(arguments).map_err(refused)?;
+        let weaker = environment.without_weaker(&matches);
+        if let Some(rest) = weaker {
+            let command = rest.apply(Cli::command()).color(color_of(arguments));
+            matches = command.try_get_matches_from(arguments).map_err(refused)?;
+        }
+>>>>>>> h4
         Cli::from_arg_matches(&matches).map_err(refused)
     }
 }
@@ -327,6 +339,7 @@ mod tests {
     }
 
     #[test]
+<<<<<<< HEAD
     fn a_private_key_in_a_call_is_not_repeated() {
         let pem = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
         for flag in ["--key-env", "--key", "--other"] {
@@ -340,6 +353,31 @@ mod tests {
         let variables = [("KUBEPKG_SIGN_KEY", pem)];
         let refused = read("kubepkg repo keygen x", &variables).unwrap_err();
         assert!(!refused.error.render().to_string().contains("c2VjcmV0"));
+=======
+    fn a_flag_that_names_keys_comes_before_all_variables_that_do() {
+        let variables = [
+            ("KUBEPKG_PUBLIC_KEY", "a.pub"),
+            ("KUBEPKG_TRUST", "trust.yaml"),
+            ("KUBEPKG_MAX_AGE", "30d"),
+        ];
+        let trust = |line: &str| match read(line, &variables).unwrap().verb {
+            Verb::Bundle(BundleVerb::Verify(arguments)) => arguments.trust,
+            other => panic!("{other:?}"),
+        };
+        let by_flag = trust("kubepkg bundle verify x.tar --root-key r.pub");
+        assert!(by_flag.public_key.is_empty() && by_flag.trust_file.is_none());
+        assert_eq!(
+            (by_flag.root_key.len(), by_flag.max_age.is_some()),
+            (1, true)
+        );
+        assert_eq!(trust("kubepkg bundle verify x.tar").public_key.len(), 1);
+        // a variable for a flag that this verb refuses is not for it
+        let line = "kubepkg repo add main https://a.example/i --root-key r.pub";
+        let Verb::Repo(RepoVerb::Add(add)) = read(line, &variables).unwrap().verb else {
+            panic!("another verb");
+        };
+        assert_eq!(add.trust.max_age, None);
+>>>>>>> h4
     }
 
     #[test]

@@ -46,13 +46,54 @@ impl CommandError {
         CommandError::new(Kind::NotFound, message)
     }
 
-    /// The system refused something. A file that is not there is "not found".
+    /// Nothing could be written. Here a folder that is not there is no answer to a question,
+    /// but a failure.
+    pub fn write(message: impl Into<String>, source: std::io::Error) -> CommandError {
+        CommandError::new(Kind::Failed, message).because(source)
+    }
+
+    /// The system refused to read something. A file that is not there is "not found".
     pub fn io(message: impl Into<String>, source: std::io::Error) -> CommandError {
         let kind = match source.kind() {
             std::io::ErrorKind::NotFound => Kind::NotFound,
             _ => Kind::Failed,
         };
         CommandError::new(kind, message).because(source)
+    }
+
+    /// What a library says, to be told with another place. Its text must not name the place
+    /// it knew, as that goes into the new one.
+    pub fn of(error: &impl Classify) -> CommandError {
+        let text = error.to_string();
+        let place = error.place();
+        let message = match &place {
+            Some(place) => text.replacen(&format!("{place}: "), "", 1),
+            None => text,
+        };
+        CommandError {
+            kind: error.kind(),
+            message,
+            place,
+            hint: error.hint(),
+            source: None,
+        }
+    }
+
+    /// The same as a fault of the call.
+    #[must_use]
+    pub fn into_usage(mut self) -> CommandError {
+        self.kind = Kind::Usage;
+        self
+    }
+
+    /// The file or URL in which the place lies: `index.yaml: line 10`.
+    #[must_use]
+    pub fn under(mut self, file: impl fmt::Display) -> CommandError {
+        self.place = Some(match self.place {
+            Some(place) => format!("{file}: {place}"),
+            None => file.to_string(),
+        });
+        self
     }
 
     /// Where it happened.

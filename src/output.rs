@@ -23,11 +23,12 @@ impl Pending {
         use std::os::unix::fs::PermissionsExt as _;
         // the error of a temporary file names that file, of which nobody knows
         let failed = |error: io::Error| {
-            let error = match error.raw_os_error() {
-                Some(_) => error,
-                None => error.kind().into(),
+            let told = match (error.kind(), error.raw_os_error()) {
+                (io::ErrorKind::NotFound, _) => io::Error::other("its folder does not exist"),
+                (_, Some(_)) => error,
+                (kind, None) => kind.into(),
             };
-            CommandError::io("cannot write the file", error).at(target.display())
+            CommandError::write("cannot write the file", told).at(target.display())
         };
         let mut temporary = tempfile::Builder::new()
             .prefix(".tmp-")
@@ -46,7 +47,7 @@ impl Pending {
     pub fn replace(self) -> Result<(), CommandError> {
         let Pending { temporary, target } = self;
         temporary.persist(&target).map_err(|e| {
-            CommandError::io("cannot put the file in place", e.error).at(target.display())
+            CommandError::write("cannot put the file in place", e.error).at(target.display())
         })?;
         sync_folder(&target)
     }
@@ -60,7 +61,8 @@ impl Pending {
                 Err(CommandError::failed("a file of this name has appeared").at(target.display()))
             }
             Err(e) => {
-                Err(CommandError::io("cannot put the file in place", e.error).at(target.display()))
+                Err(CommandError::write("cannot put the file in place", e.error)
+                    .at(target.display()))
             }
         }
     }
@@ -110,7 +112,7 @@ fn folder(target: &Path) -> &Path {
 fn sync_folder(target: &Path) -> Result<(), CommandError> {
     File::open(folder(target))
         .and_then(|folder| folder.sync_all())
-        .map_err(|e| CommandError::io("cannot make the file durable", e).at(target.display()))
+        .map_err(|e| CommandError::write("cannot make the file durable", e).at(target.display()))
 }
 
 #[cfg(test)]

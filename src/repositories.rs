@@ -17,20 +17,18 @@ use kubepkg_remote::Client;
 
 use crate::cache::Cache;
 use crate::cli::{Chosen, Sources};
-use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
-use crate::state::State;
+use crate::state::{MAX_CONFLICTS, State, busy};
 use crate::units::count;
-
-/// How often a run judges again because another one has changed what is remembered.
-const MAX_CONFLICTS: u32 = 8;
 
 /// A repository whose index is accepted.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// Canonical URL of the index.
     pub url: CanonicalUrl,
+    /// Where it was read.
+    pub from: CanonicalUrl,
     /// What `repo add` called it.
     pub name: Option<String>,
     /// Its rank: the first one has the highest.
@@ -55,6 +53,7 @@ impl Opened {
             .find(|(path, _)| *path == place.url.file_name());
         Opened {
             url: place.url.clone(),
+            from: place.from.clone(),
             name,
             priority,
             digest: match (&verdict.memory.accepted, index_file) {
@@ -89,6 +88,27 @@ impl Repositories {
         sources: &Sources,
         printer: &Printer,
     ) -> anyhow::Result<Repositories> {
+        let opened = Repositories::open_to_show(client, sources, printer)?;
+        for one in &opened.0 {
+            let left_out = one.index.left_out.len();
+            if left_out > 0 {
+                printer.warn(&format!(
+                    "{}: {} cannot be chosen; kubepkg repo show {} says why",
+                    one.url,
+                    count(left_out, "version", "versions"),
+                    one.name.as_deref().unwrap_or(one.from.as_str()),
+                ));
+            }
+        }
+        Ok(opened)
+    }
+
+    /// [`Repositories::open`] for a verb that shows what cannot be chosen and why.
+    pub fn open_to_show(
+        client: &Client,
+        sources: &Sources,
+        printer: &Printer,
+    ) -> anyhow::Result<Repositories> {
         let state = State::of_user(printer);
         for _ in 0..MAX_CONFLICTS {
             let before = state.read()?;
@@ -104,11 +124,7 @@ impl Repositories {
                 return Ok(Repositories(opened));
             }
         }
-        Err(CommandError::failed(
-            "other runs keep changing what is remembered of these repositories",
-        )
-        .hint("run the same command again")
-        .into())
+        Err(busy().into())
     }
 
     /// The repositories.
@@ -166,14 +182,6 @@ async fn open(
         let accepted = load_index(client, place, entry, &remembered, clock, how).await?;
         remembered.accept(entry, &accepted.verdict);
         said.extend(accepted.verdict.warnings.iter().map(ToString::to_string));
-        let left_out = &accepted.verdict.index.left_out;
-        if !left_out.is_empty() {
-            said.push(format!(
-                "{}: {} cannot be chosen; `kubepkg repo show` says why",
-                place.url,
-                count(left_out.len(), "version", "versions"),
-            ));
-        }
         let name = chosen
             .names
             .get(&place.from)

@@ -6,10 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use kubepkg_core::error::Classify as _;
+use kubepkg_core::time::Time;
 use kubepkg_core::trust::{CURRENT, MAX_ROOT, Root, numbered};
 
 use crate::error::CommandError;
 use crate::output::{Pending, exists};
+use crate::printer::Printer;
+use crate::signing::Signers;
 
 /// A root and where it was read.
 #[derive(Debug)]
@@ -83,18 +86,32 @@ pub fn write(file: &Path, root: &Root) -> Result<Option<PathBuf>, CommandError> 
     let twin = twin(file, root.version)?;
     let pending = Pending::write(file, text.as_bytes(), 0o644)?;
     if let Some(twin) = &twin {
-        if let Some(folder) = twin.parent()
-            && !folder.as_os_str().is_empty()
-        {
-            std::fs::create_dir_all(folder).map_err(|error| {
-                CommandError::io("cannot make the folder", error).at(folder.display())
-            })?;
-        }
+        make_folder(twin)?;
         // the numbered one first: who sees the new root.yaml finds its twin
         Pending::write(twin, text.as_bytes(), 0o644)?.replace()?;
     }
     pending.replace()?;
     Ok(twin)
+}
+
+/// Writes the version that the one in `file` follows, byte for byte, under its number; gives
+/// the file. A chain is only looked for beside a `root.yaml`.
+pub fn keep(file: &Path, of: &RootFile) -> Result<Option<PathBuf>, CommandError> {
+    if file.file_name().is_none_or(|name| name != CURRENT) {
+        return Ok(None);
+    }
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let kept = folder.join(numbered(of.root.version));
+    make_folder(&kept)?;
+    Pending::write(&kept, &of.bytes, 0o644)?.replace()?;
+    Ok(Some(kept))
+}
+
+fn make_folder(of: &Path) -> Result<(), CommandError> {
+    let folder = of.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Some(folder) = folder else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| CommandError::write("cannot make the folder", error).at(folder.display()))
 }
 
 /// `root.yaml and root/1.yaml (the same bytes)`.
@@ -107,6 +124,37 @@ pub fn told(file: &Path, twin: Option<&Path>) -> String {
         ),
         None => format!("{}", file.display()),
     }
+}
+
+/// Says what the root beside the index `file` would object to in it.
+pub fn check_signers(
+    file: &Path,
+    expires: Option<Time>,
+    signers: &Signers,
+    printer: &Printer,
+) -> Result<(), CommandError> {
+    let current = file.with_file_name(CURRENT);
+    if !exists(&current)? {
+        return Ok(());
+    }
+    let root = read(&current)?.root;
+    for (id, _) in signers.keys() {
+        if !root.index.ids().contains(id) {
+            printer.warn(&format!(
+                "key {id} is no index key of {} version {}: its signature counts for nothing \
+                 there",
+                current.display(),
+                root.version
+            ));
+        }
+    }
+    if expires.is_none() {
+        printer.warn(
+            "under a root of trust an index must expire, and this one does not: make it with \
+             --expires 90d",
+        );
+    }
+    Ok(())
 }
 
 /// What signatures `root` still needs to be accepted after `before`, one line each.
@@ -142,7 +190,6 @@ pub fn missing(root: &Root, before: Option<&Root>) -> Vec<String> {
 mod tests {
     use super::*;
     use kubepkg_core::keys::PrivateKey;
-    use kubepkg_core::time::Time;
     use kubepkg_core::trust::{RootChange, RootDraft};
 
     fn root() -> (PrivateKey, Root) {

@@ -18,6 +18,15 @@ use crate::output::Pending;
 use crate::places;
 use crate::printer::Printer;
 
+/// How often a run judges again because another one has changed what is remembered.
+pub const MAX_CONFLICTS: u32 = 8;
+
+/// [`MAX_CONFLICTS`] were not enough.
+pub fn busy() -> CommandError {
+    CommandError::failed("other runs keep changing what is remembered of these repositories")
+        .hint("run the same command again")
+}
+
 /// The record of all repositories.
 const FILE: &str = "remembered.json";
 
@@ -134,7 +143,8 @@ impl State {
         }
         // the line first: a reset that nobody can find again would be worse than none
         let file = folder.join(RESETS);
-        let failed = |error| CommandError::io("cannot record the reset", error).at(file.display());
+        let failed =
+            |error| CommandError::write("cannot record the reset", error).at(file.display());
         let mut open = OpenOptions::new()
             .create(true)
             .append(true)
@@ -166,7 +176,7 @@ fn write(folder: &Path, now: &Remembered) -> Result<(), CommandError> {
 /// Waits for other runs; they hold it for an instant.
 fn lock(folder: &Path) -> Result<File, CommandError> {
     let failed = |error| {
-        CommandError::io("cannot keep what was accepted", error)
+        CommandError::write("cannot keep what was accepted", error)
             .at(folder.display())
             .hint("the folder must be writable; XDG_STATE_HOME names another place")
     };

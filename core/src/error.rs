@@ -52,7 +52,7 @@ pub trait Classify: std::error::Error + Send + Sync + 'static {
     }
 }
 
-/// Most characters of foreign text that a message repeats: a URL fits, a flood does not.
+/// About how many bytes of foreign text a message repeats: a URL fits, a flood does not.
 const MAX_SHOWN: usize = 300;
 
 /// Foreign text as shown in a message: bounded, and with characters that a terminal obeys or
@@ -60,7 +60,10 @@ const MAX_SHOWN: usize = 300;
 /// cannot be copied into a command.
 pub fn shown(text: &str) -> String {
     let mut line = String::new();
-    for character in text.chars().take(MAX_SHOWN) {
+    for character in text.chars() {
+        if line.len() >= MAX_SHOWN {
+            break;
+        }
         match character {
             '"' | '\'' | '\\' => line.push(character),
             _ => line.extend(character.escape_debug()),

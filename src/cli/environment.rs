@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use clap::{Arg, ArgAction, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// A variable and the flag it stands in for.
 #[derive(Debug)]
@@ -117,6 +118,13 @@ pub const WITHOUT: &[&str] = &[
     "verify",
 ];
 
+/// Flags that answer one question together. One of them on the command line is the whole
+/// answer, and no variable adds to it.
+const TOGETHER: &[&[&str]] = &[
+    &["public-key", "root-key", "root-threshold", "trust"],
+    &["sign-key", "sign-key-env"],
+];
+
 /// What every variable begins with.
 const PREFIX: &str = "KUBEPKG_";
 
@@ -200,8 +208,44 @@ impl Environment {
                 // what a new root says holds from then on: it is seen in the command, and the
                 // keys a user trusts do not become the keys of a root by accident
                 "root" => subcommand,
+                // it refuses the flag, which is for the verbs that read an index
+                "add" => self.without("max-age").apply(subcommand),
                 _ => self.apply(subcommand),
             })
+    }
+
+    fn without(&self, flag: &str) -> Environment {
+        let named = |name: &str| VARIABLES.iter().any(|v| v.name == name && v.flag == flag);
+        let rest = self.0.iter().filter(|(name, _)| !named(name));
+        Environment(
+            rest.map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        )
+    }
+
+    /// These variables without those a flag of `matches` speaks in place of, though it is
+    /// another flag; `None` where there is none of those.
+    pub fn without_weaker(&self, matches: &ArgMatches) -> Option<Environment> {
+        let mut leaf = matches;
+        while let Some((_, deeper)) = leaf.subcommand() {
+            leaf = deeper;
+        }
+        let given = |flag: &str| {
+            let id = flag.replace('-', "_");
+            let id = if flag == "trust" { "trust_file" } else { &id };
+            let known = leaf.ids().any(|there| there.as_str() == id);
+            known && leaf.value_source(id) == Some(ValueSource::CommandLine)
+        };
+        let of = |flag: &str| format!("{PREFIX}{}", flag.to_uppercase().replace('-', "_"));
+        let mut rest = self.0.clone();
+        for group in TOGETHER {
+            if group.iter().any(|flag| given(flag)) {
+                group.iter().for_each(|flag| {
+                    rest.remove(&of(flag));
+                });
+            }
+        }
+        (rest.len() < self.0.len()).then_some(Environment(rest))
     }
 
     fn apply_to(&self, arg: Arg) -> Arg {

@@ -116,7 +116,15 @@ pub fn has_unused_parts(text: &str) -> bool {
 pub fn repository_url(text: &str) -> Result<CanonicalUrl, CommandError> {
     let wrong = |error: kubepkg_core::location::UrlError| CommandError::usage(error.to_string());
     if text.contains("://") {
-        return text.parse().map_err(wrong);
+        let url: CanonicalUrl = text.parse().map_err(wrong)?;
+        if url.scheme() == "oci" {
+            return Err(CommandError::usage(
+                "a registry holds charts, not the index of a repository",
+            )
+            .at(url)
+            .hint("give the URL of an index (https://…/index.yaml)"));
+        }
+        return Ok(url);
     }
     let path = std::fs::canonicalize(text).map_err(|error| {
         CommandError::io("there is no such repository", error)

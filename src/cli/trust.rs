@@ -164,18 +164,8 @@ pub fn read_trust_file(file: &Path) -> Result<Vec<Entry>, CommandError> {
     }
     let folder = file.parent().unwrap_or(Path::new("."));
     let key = |name: &str| read_key_file(&folder.join(name)).map_err(|error| why(&error));
-    parse_file(&text, &key).map_err(|error| {
-        use kubepkg_core::error::Classify as _;
-        let line = match error.place() {
-            Some(place) => format!("{}: {place}", file.display()),
-            None => file.display().to_string(),
-        };
-        let told = CommandError::usage(error.to_string()).at(line);
-        match error.hint() {
-            Some(hint) => told.hint(hint),
-            None => told,
-        }
-    })
+    parse_file(&text, &key)
+        .map_err(|error| CommandError::of(&error).into_usage().under(file.display()))
 }
 
 /// Why a key file does not read, in one line.

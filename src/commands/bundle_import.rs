@@ -113,6 +113,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             "receipt": imported.receipt,
         })),
         Format::Table => {
+            if let Some(time) = arguments.as_of.as_of {
+                printer.say(&format!(
+                    "judged as of {}: content and names of charts and images were taken in; what \
+                     is accepted and the published repository files stay as they were",
+                    local_time(time)
+                ));
+            }
             printer.answer(&told(&arguments, &bundle, &imported, began.elapsed()))?;
             for index in &imported.receipt.repositories {
                 printer.say(&acceptable(index));
@@ -150,6 +157,10 @@ fn told(arguments: &Arguments, bundle: &Bundle, imported: &Imported, took: Durat
         None if imported.receipt.new_bytes > 0 => format!(
             "{store} had lost {} of bundle {}, which are there again; no name was changed",
             size(imported.receipt.new_bytes),
+            bundle.id()
+        ),
+        None if arguments.as_of.as_of.is_some() => format!(
+            "{store} holds all content and names of bundle {}; no name was changed",
             bundle.id()
         ),
         None => format!(

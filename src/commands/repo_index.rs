@@ -4,10 +4,12 @@ mod base;
 mod charts;
 mod sources;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kubepkg_core::index::Index;
 use kubepkg_core::index::build::{Draft, Relocation};
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::time::Time;
@@ -19,6 +21,7 @@ use crate::error::CommandError;
 use crate::interrupt;
 use crate::output::{self, exists};
 use crate::printer::Printer;
+use crate::root_files;
 use crate::signing::{SignKeys, Signers};
 use crate::units::{count, local_time, parse_duration};
 
@@ -31,9 +34,11 @@ use crate::units::{count, local_time, parse_duration};
                        are fetched and pinned in the index; the files themselves stay as they are. \
                        With --merge every published version stays as it was, with its \
                        signatures, approvals and withdrawal; give the key the published index is \
-                       signed with, or whoever could change it decides what you sign. \
+                       signed with, or whoever could change it decides what you sign. One that is \
+                       older than what this command accepted before is refused. \
                        What is written: the index and, with --sign-key, the signature beside it \
-                       (.sig). An index that exists is replaced only with --force. Say with --url where the \
+                       (.sig); with --merge also the memory of what was accepted \
+                       (~/.local/state/kubepkg). An index that exists is replaced only with --force. Say with --url where the \
                        index will be served: that URL is what a repository is known by, also \
                        to those who make bundles from the file.\n\nExample:\n  \
                        kubepkg repo index packages/ --sign-key release.key --expires 90d \\\n      \
@@ -64,6 +69,9 @@ pub struct Arguments {
     /// Who must have signed the index that is continued.
     #[command(flatten)]
     pub trust: Trust,
+    /// Let these flags take the place of who was trusted for the published index before
+    #[arg(help_heading = "Trust", long)]
+    pub change_trust: bool,
     /// How long the index is valid, e.g. 90d or 12h
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub expires: Option<Duration>,
@@ -130,6 +138,10 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     match target {
         Target::Stdout => printer.raw_answer(&text),
         Target::Files { index, signature } => {
+            root_files::check_signers(&index, expires, &keys, printer)?;
+            if arguments.merge.is_none() {
+                warn_of_loss(&index, &text, printer);
+            }
             keys.write_index(&index, &signature, &text)?;
             tell(&index, &signature, &draft, pinned, &keys, printer);
             if let Some(time) = expires {
@@ -178,6 +190,35 @@ fn target(arguments: &Arguments) -> Result<Target, CommandError> {
     Ok(Target::Files { index, signature })
 }
 
+/// Says which published versions are gone when the index at `file` is replaced by `text`. What
+/// does not read there publishes nothing.
+fn warn_of_loss(file: &Path, text: &[u8], printer: &Printer) {
+    let old = std::fs::read(file).ok();
+    let old = old.and_then(|bytes| Index::read(&bytes).ok());
+    let (Some(old), Ok(new)) = (old, Index::read(text)) else {
+        return;
+    };
+    let listed = |index: &Index| -> BTreeSet<(String, String, u32)> {
+        let packages = index.packages.iter();
+        let of = packages.flat_map(|(name, package)| {
+            let versions = package.versions.iter();
+            versions.map(|one| (name.clone(), one.version.clone(), one.build))
+        });
+        of.collect()
+    };
+    let lost = listed(&old).difference(&listed(&new)).count();
+    if lost > 0 {
+        printer.warn(&format!(
+            "{} of the index that is replaced {} not in the new one, with what was said of {} \
+             (withdrawals, approvals): publish it only if that is meant; --merge {} keeps them",
+            count(lost, "version", "versions"),
+            if lost == 1 { "is" } else { "are" },
+            if lost == 1 { "it" } else { "them" },
+            file.display()
+        ));
+    }
+}
+
 fn served_at(text: &str) -> Result<CanonicalUrl, CommandError> {
     text.parse()
         .map_err(|error| CommandError::usage(format!("{error}")).at("--url"))
@@ -206,7 +247,10 @@ async fn merge(
     let Some(text) = &arguments.merge else {
         return Ok(Before::default());
     };
-    let Base::Found { index, checked } = base::load(client, text, &arguments.trust).await? else {
+    let trust = &arguments.trust;
+    let change = arguments.change_trust;
+    let base = base::load(client, text, trust, change, printer).await?;
+    let Base::Found { index, checked } = base else {
         printer.say(&format!("{text} does not exist yet: starting a new index"));
         return Ok(Before::default());
     };
@@ -217,9 +261,11 @@ async fn merge(
         ));
     }
     let merged = draft.merge(&index, &arguments.relocate)?;
+    let published: usize = index.packages.values().map(|p| p.versions.len()).sum();
     printer.say(&format!(
-        "kept {} of {text}",
-        count(merged.kept, "published version", "published versions")
+        "continuing {text}: {} unchanged, {} only in the base",
+        count(published - merged.kept, "version", "versions"),
+        merged.kept
     ));
     let moved = merged.moved.len();
     if moved > 0 {

@@ -1,5 +1,6 @@
 //! `repo show` and `repo verify`: what an index offers, who signed it, until when.
 
+use kubepkg_bundler::repositories::places;
 use kubepkg_core::index::signature::{MAX_SIGNATURE_FILE, Signatures};
 use kubepkg_core::index::{Index, LeftOut, MAX_INDEX, Withdrawn};
 use kubepkg_core::location::CanonicalUrl;
@@ -87,7 +88,7 @@ impl Of {
     }
 
     fn open(&self, client: &Client, printer: &Printer) -> anyhow::Result<Opened> {
-        let repositories = Repositories::open(client, &self.sources(), printer)?;
+        let repositories = Repositories::open_to_show(client, &self.sources(), printer)?;
         match repositories.opened() {
             [opened] => Ok(opened.clone()),
             _ => Err(CommandError::not_found("there is no such repository")
@@ -97,23 +98,26 @@ impl Of {
     }
 
     /// Whether anything says whom to trust.
-    fn can_be_judged(&self, printer: &Printer) -> Result<bool, CommandError> {
+    fn can_be_judged(&self, client: &Client, printer: &Printer) -> anyhow::Result<bool> {
         if !self.trust.names_nobody() {
             return Ok(true);
         }
-        let url = repository_url(&self.repository).ok();
-        let remembered = State::of_user(printer).read()?;
-        if url
-            .as_ref()
-            .is_some_and(|url| remembered.entry(url).is_some())
-        {
+        let config = Config::of_user_if_any()?;
+        let known = config.as_ref().map_or(&[][..], Config::repositories);
+        if known.iter().any(|known| known.name == self.repository) {
             return Ok(true);
         }
-        let Some(config) = Config::of_user_if_any()? else {
-            return Ok(false);
-        };
-        let mut known = config.repositories().iter();
-        Ok(known.any(|known| known.name == self.repository || Some(&known.url) == url.as_ref()))
+        // a file is trusted as what it says it is
+        let url = repository_url(&self.repository)?;
+        let again = "nothing was changed; run the same command again";
+        let places = interrupt::run(printer, again, async {
+            Ok(places(client, std::slice::from_ref(&url)).await?)
+        })?;
+        let remembered = State::of_user(printer).read()?;
+        Ok(places.iter().any(|place| {
+            let called = |url: &CanonicalUrl| *url == place.url || *url == place.from;
+            remembered.entry(&place.url).is_some() || known.iter().any(|known| called(&known.url))
+        }))
     }
 }
 
@@ -123,15 +127,16 @@ struct Shown {
     index: std::sync::Arc<Index>,
     /// What was found out, where it was judged.
     judged: Option<Opened>,
-    /// The key ids its signature file names, where it was not.
-    claimed: Vec<String>,
+    /// The key ids its signature file names, where it was not judged; `None` for a signature
+    /// that names none.
+    claimed: Vec<Option<String>>,
 }
 
 /// Shows an index.
 pub fn run_show(arguments: Show, printer: &Printer) -> anyhow::Result<()> {
     let of = &arguments.of;
     let client = of.reach.client(None, &of.jobs)?;
-    let shown = if of.can_be_judged(printer)? {
+    let shown = if of.can_be_judged(&client, printer)? {
         let opened = of.open(&client, printer)?;
         Shown {
             url: opened.url.clone(),
@@ -195,7 +200,7 @@ fn until(time: Option<Time>) -> String {
 /// Reads an index that nobody judges.
 async fn read(client: &Client, url: &CanonicalUrl) -> anyhow::Result<Shown> {
     let bytes = client.fetch(url, MAX_INDEX).await?.bytes;
-    let index = Index::read(&bytes)?;
+    let index = Index::read(&bytes).map_err(|error| CommandError::of(&error).under(url))?;
     let signature: Result<CanonicalUrl, _> =
         url.sibling(&format!("{}.sig", url.file_name())).parse();
     let fetched = match signature {
@@ -205,8 +210,8 @@ async fn read(client: &Client, url: &CanonicalUrl) -> anyhow::Result<Shown> {
     let signatures = fetched.and_then(|fetched| Signatures::parse(&fetched.bytes).ok());
     let claimed = signatures.map(|signatures| {
         let id = |entry: &kubepkg_core::index::signature::Entry| match entry.key_id.as_str() {
-            "" => "(no key id)".to_owned(),
-            id => id.to_owned(),
+            "" => None,
+            id => Some(id.to_owned()),
         };
         signatures.entries().iter().map(id).collect()
     });
@@ -254,6 +259,12 @@ impl Shown {
         parts.join("\n\n")
     }
 
+    fn claimed_ids(&self) -> String {
+        let told = self.claimed.iter().map(Option::as_deref);
+        let told: Vec<&str> = told.map(|id| id.unwrap_or("(no key id)")).collect();
+        told.join(", ")
+    }
+
     fn head(&self) -> String {
         let mut lines = vec![self.url.to_string()];
         if let Some(generated) = self.index.generated {
@@ -280,7 +291,7 @@ impl Shown {
             None if self.claimed.is_empty() => lines.push("not signed".to_owned()),
             None => lines.push(format!(
                 "its signature file names {} (not verified)",
-                self.claimed.join(", ")
+                self.claimed_ids()
             )),
         }
         lines.push(format!(

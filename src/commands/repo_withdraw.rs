@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use kubepkg_core::index::build::Draft;
+use kubepkg_core::index::build::{BuildError, Draft};
 use kubepkg_core::index::signature::{MAX_SIGNATURE_FILE, Signatures};
 use kubepkg_core::index::{Index, MAX_INDEX, Withdrawn};
 use kubepkg_core::keys::PublicKey;
@@ -16,6 +16,7 @@ use kubepkg_core::time::Time;
 use crate::error::CommandError;
 use crate::output::{exists, later_than};
 use crate::printer::Printer;
+use crate::root_files;
 use crate::signing::{SignKeys, Signers};
 use crate::units::{count, local_time, parse_duration};
 
@@ -124,6 +125,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             local_time(expires)
         ));
     }
+    root_files::check_signers(file, expires, &signers, printer)?;
     let text = draft.to_yaml(generated, expires)?;
     signers.write_index(file, &signature, &text)?;
     printer.say(&said);
@@ -147,8 +149,11 @@ fn change(
 ) -> anyhow::Result<String> {
     let Exact { package, version } = &arguments.version;
     let name = package.as_str();
+    let placed = |error: BuildError| CommandError::of(&error).under(arguments.index.display());
     if arguments.lift {
-        let builds = draft.lift_withdrawal(name, version, arguments.build, at)?;
+        let builds = draft
+            .lift_withdrawal(name, version, arguments.build, at)
+            .map_err(placed)?;
         return Ok(format!(
             "{name} {version} is no longer withdrawn ({})",
             count(builds, "build", "builds")
@@ -175,7 +180,9 @@ fn change(
         replacement: arguments.replacement.clone(),
         lifted: None,
     };
-    let builds = draft.set_withdrawn(name, version, arguments.build, &withdrawn)?;
+    let builds = draft
+        .set_withdrawn(name, version, arguments.build, &withdrawn)
+        .map_err(placed)?;
     Ok(format!(
         "{name} {version} is withdrawn ({}): {reason}",
         count(builds, "build", "builds")

@@ -35,6 +35,18 @@ pub fn must_exist(folder: &Path) -> anyhow::Result<()> {
         .into())
 }
 
+/// [`must_exist`] for a verb that asks what is in it: then it is what was not found.
+pub fn must_be_found(folder: &Path) -> anyhow::Result<()> {
+    check(folder)?;
+    match FileStore::is_at(folder)? {
+        true => Ok(()),
+        false => Err(CommandError::not_found("there is no store in this folder")
+            .at(folder.display())
+            .hint("is its disk mounted?")
+            .into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use kubepkg_core::time::Time;
 use kubepkg_importer::reset;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
-use super::store_folder;
+use super::trust_show::memory;
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
@@ -37,38 +37,52 @@ pub struct Arguments {
 /// Drops it.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let entry = &arguments.entry;
-    let nothing = |hint: String| {
-        CommandError::not_found("nothing was accepted under this entry")
-            .at(entry)
-            .hint(hint)
-    };
     if let Some(folder) = &arguments.store {
-        store_folder::must_exist(folder)?;
+        let memories = memory::ids_of_store(folder, printer)?;
+        known(entry, memories)?;
         let again = "run the same command again";
         let number = interrupt::run(printer, again, async {
             let store = FileStore::open(folder, OpenMode::OpenOrCreate)?;
             Ok(reset(&store, entry, Time::now()).await?)
         })?;
-        let number = number.ok_or_else(|| {
-            nothing(format!(
-                "kubepkg trust show --store {} lists them",
+        match number {
+            Some(number) => printer.say(&format!(
+                "{} has dropped what was accepted under {entry} (commit {number}); the next index \
+                 that is rightly signed is accepted, however old",
                 folder.display()
-            ))
-        })?;
-        printer.say(&format!(
-            "{} has dropped what was accepted under {entry} (commit {number}); the next index \
-             that is rightly signed is accepted, however old",
-            folder.display()
-        ));
+            )),
+            None => nothing_to_drop(entry, printer),
+        }
         return Ok(());
     }
     let state = State::of_user(printer);
-    if !state.reset(entry, Time::now())? {
-        return Err(nothing("`kubepkg trust show` lists them".to_owned()).into());
+    known(entry, state.read()?.memories.into_keys().collect())?;
+    match state.reset(entry, Time::now())? {
+        true => printer.say(&format!(
+            "dropped what was accepted under {entry}; the next index that is rightly signed is \
+             accepted, however old"
+        )),
+        false => nothing_to_drop(entry, printer),
     }
-    printer.say(&format!(
-        "dropped what was accepted under {entry}; the next index that is rightly signed is \
-         accepted, however old"
-    ));
     Ok(())
+}
+
+fn nothing_to_drop(entry: &str, printer: &Printer) {
+    printer.say(&format!(
+        "nothing to drop: nothing is accepted under {entry}"
+    ));
+}
+
+/// Refuses an entry that is not among those there are.
+fn known(entry: &str, ids: Vec<String>) -> Result<(), CommandError> {
+    if ids.iter().any(|id| id == entry) {
+        return Ok(());
+    }
+    let hint = match ids.as_slice() {
+        [] => "nothing was accepted here yet".to_owned(),
+        ids => format!("there are: {}", ids.join(", ")),
+    };
+    Err(CommandError::not_found("there is no such trust entry")
+        .at(entry)
+        .hint(hint))
 }

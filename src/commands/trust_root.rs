@@ -119,7 +119,11 @@ pub fn run_next(arguments: Next, printer: &Printer) -> anyhow::Result<()> {
         expires: until(arguments.expires),
         root: roles.root.change(),
         index: roles.index.change(),
-        approvals: roles.approvals.change(),
+        approvals: match before.approvals {
+            Some(_) => roles.approvals.change(),
+            // a role that is not there yet is made by the rule of a first root
+            None => roles.new_approvals()?,
+        },
         undelegate: arguments.undelegate.clone(),
         delegate: roles.delegations(Some(before))?,
     };
@@ -139,7 +143,7 @@ pub fn run_next(arguments: Next, printer: &Printer) -> anyhow::Result<()> {
             output::refuse_existing(&next)?;
         }
     }
-    keep(&arguments.current, &current, printer)?;
+    keep(&arguments.current, &output, &current, printer)?;
     let twin = root_files::write(&output, &root)?;
     tell(&output, twin.as_deref(), &root, Some(before), printer);
     Ok(())
@@ -161,27 +165,27 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Sees to it that the version being followed stays under its number.
+/// Sees to it that the version being followed stays under its number beside the next one,
+/// whatever its file is called.
 fn keep(
     file: &Path,
+    output: &Path,
     current: &root_files::RootFile,
     printer: &Printer,
 ) -> Result<(), CommandError> {
     let number = current.root.version;
-    if file.file_name().is_none_or(|name| name != CURRENT) {
-        return Ok(());
-    }
-    match root_files::version_beside(file, number)? {
+    let next = root_files::version_beside(output, number)?;
+    match next {
         Some(kept) if kept.bytes == current.bytes => Ok(()),
         Some(_) => Err(CommandError::refused(format!(
-            "root/{number}.yaml is another file than root.yaml, which is version {number} too"
+            "root/{number}.yaml is another file than {}, which is version {number} too",
+            file.display()
         ))
-        .at(file.display())
+        .at(output.display())
         .hint("whoever reads this repository refuses it; find out which one is right")),
         None => {
-            let twin = root_files::write(file, &current.root)?;
-            if let Some(twin) = twin {
-                printer.say(&format!("kept version {number} as {}", twin.display()));
+            if let Some(kept) = root_files::keep(output, current)? {
+                printer.say(&format!("kept version {number} as {}", kept.display()));
             }
             Ok(())
         }

@@ -1,6 +1,6 @@
 //! `trust show`: who may sign what, until when, and what was accepted.
 
-mod memory;
+pub mod memory;
 mod root;
 
 use std::path::PathBuf;

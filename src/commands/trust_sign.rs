@@ -12,7 +12,7 @@ use kubepkg_core::index::build::MAX_SOURCE_FILE;
 use kubepkg_core::index::signature::MAX_SIGNATURE_FILE;
 use kubepkg_core::index::{Index, MAX_INDEX};
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::{CURRENT, sign_index};
+use kubepkg_core::trust::sign_index;
 use kubepkg_core::yaml::{Limits, go, strict};
 use serde::Deserialize;
 
@@ -215,7 +215,7 @@ fn sign_the_index(
             crate::units::local_time(expires)
         ));
     }
-    under_root(file, &index, signers, printer)?;
+    root_files::check_signers(file, index.expires, signers, printer)?;
     let mut name = OsString::from(file);
     name.push(".sig");
     let signature = PathBuf::from(name);
@@ -249,35 +249,4 @@ fn read_signature(file: &Path) -> Result<Vec<u8>, CommandError> {
         .and_then(|open| open.take(MAX_SIGNATURE_FILE + 1).read_to_end(&mut bytes))
         .map_err(failed)?;
     Ok(bytes)
-}
-
-/// Says what the root beside the index would object to.
-fn under_root(
-    file: &Path,
-    index: &Index,
-    signers: &Signers,
-    printer: &Printer,
-) -> Result<(), CommandError> {
-    let current = file.with_file_name(CURRENT);
-    if !exists(&current)? {
-        return Ok(());
-    }
-    let root = root_files::read(&current)?.root;
-    for (id, _) in signers.keys() {
-        if !root.index.ids().contains(id) {
-            printer.warn(&format!(
-                "key {id} is no index key of {} version {}: its signature counts for nothing \
-                 there",
-                current.display(),
-                root.version
-            ));
-        }
-    }
-    if index.expires.is_none() {
-        printer.warn(
-            "under a root of trust an index must expire, and this one does not: make it with \
-             --expires 90d",
-        );
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! `repo add|list|remove`: repositories known by a name, with their keys.
 
+use crate::command::Scratch;
 use crate::publisher::Publisher;
 
 const URL: &str = "https://packages.example.com/index.yaml";
@@ -114,4 +115,15 @@ fn a_damaged_configuration_is_an_error_and_comments_are_not_lost_in_silence() {
         .run_with(&set, &["repo", "remove", "a"])
         .ok()
         .says("comments in it are lost");
+}
+
+#[test]
+fn what_is_no_repository_is_not_added() {
+    let scratch = Scratch::new();
+    scratch.run(&["repo", "keygen", "release"]).ok();
+    let add = ["repo", "add", "x", "oci://registry.example.com/x"];
+    scratch
+        .run(&[&add[..], &["--public-key", "release.pub"]].concat())
+        .fails(2, "a registry holds charts");
+    assert!(scratch.run(&["repo", "list"]).ok().stdout.is_empty());
 }

@@ -13,6 +13,7 @@ mod help;
 mod index;
 mod index_rules;
 mod journey;
+mod json;
 mod keygen;
 mod main_job;
 mod plan;

@@ -76,12 +76,22 @@ fn published_versions_are_kept_and_the_base_is_checked() {
     publisher
         .index(&[&merge[..], &key].concat())
         .ok()
-        .says("kept 1 published version of");
+        .says("only in the base");
     assert_eq!(publisher.versions(), ["1.1.0", "1.0.0"]);
-    // without a key it is done, and said loudly
-    publisher.index(&merge).ok().says("nobody vouches for");
+    // without a key it is judged by who was trusted before; with none, that is said loudly
+    let run = publisher.index(&merge).ok();
+    assert!(!run.stderr.contains("nobody vouches"), "{}", run.stderr);
+    let elsewhere = publisher.scratch.path("elsewhere");
+    let state = [("XDG_STATE_HOME", elsewhere.to_str().unwrap())];
+    let call = ["repo", "index", "packages", "--sign-key", "release.key"];
     publisher
-        .index(&[&merge[..], &["--public-key", "other.pub"]].concat())
+        .scratch
+        .run_with(&state, &[&call[..], &merge].concat())
+        .ok()
+        .says("nobody vouches for");
+    let other = ["--public-key", "other.pub", "--change-trust"];
+    publisher
+        .index(&[&merge[..], &other].concat())
         .fails(3, "not signed by");
     // what is published does not change
     let changed = publisher.recipe("1.0.0").image(&format!(
@@ -333,4 +343,128 @@ fn approvals_are_wanted_where_the_root_says_so() {
             "--no-progress",
         ])
         .ok();
+}
+
+#[test]
+fn an_older_base_than_the_one_accepted_is_not_continued() {
+    let publisher = Publisher::new();
+    publisher.recipe("1.0.0");
+    publisher.index(&["--expires", "90d"]).ok();
+    let url = publisher.serve();
+    let old = ["index.yaml", "index.yaml.sig"].map(|name| publisher.scratch.read(name));
+    let withdraw = [
+        "repo",
+        "withdraw",
+        "web@1.0.0",
+        "--reason",
+        "CVE-2026-1234",
+        "--sign-key",
+        "release.key",
+    ];
+    publisher.run(&withdraw).ok();
+    publisher.serve();
+    let merge = [
+        "--force",
+        "--merge",
+        &url,
+        "--public-key",
+        "release.pub",
+        "--expires",
+        "90d",
+    ];
+    publisher.recipe("1.1.0");
+    publisher
+        .index(&merge)
+        .ok()
+        .says("0 versions unchanged, 1 only in the base");
+    publisher.serve();
+    publisher.index(&merge).ok();
+    // the old one is handed out again, with its good signature
+    for (name, text) in ["index.yaml", "index.yaml.sig"].into_iter().zip(old) {
+        let path = format!("/{name}");
+        publisher.upstream.put_file(&path, text.into_bytes());
+    }
+    let before = publisher.scratch.read("index.yaml");
+    publisher.index(&merge).fails(3, "older");
+    assert_eq!(publisher.scratch.read("index.yaml"), before);
+    // a new index in place of the published one says what is lost
+    publisher
+        .index(&["--force"])
+        .ok()
+        .says("1 version of the index that is replaced is not in the new one");
+}
+
+#[test]
+fn whoever_signs_an_index_is_told_when_the_root_beside_it_says_otherwise() {
+    let publisher = Publisher::new();
+    publisher.recipe("1.0.0");
+    let new = [
+        "trust",
+        "root",
+        "new",
+        "--root-key",
+        "other.pub",
+        "--index-key",
+        "other.pub",
+    ];
+    publisher.run(&new).ok();
+    publisher
+        .index(&["--expires", "90d"])
+        .ok()
+        .says("is no index key of root.yaml version 1");
+    let withdraw = [
+        "repo",
+        "withdraw",
+        "web@1.0.0",
+        "--reason",
+        "x",
+        "--sign-key",
+        "release.key",
+    ];
+    publisher
+        .run(&withdraw)
+        .ok()
+        .says("is no index key of root.yaml version 1");
+    let none = [
+        "repo",
+        "withdraw",
+        "no@1.0.0",
+        "--reason",
+        "x",
+        "--sign-key",
+        "release.key",
+    ];
+    publisher
+        .run(&none)
+        .fails(4, "no")
+        .says("where: index.yaml");
+}
+
+#[test]
+fn a_file_is_shown_as_it_is_judged_elsewhere() {
+    let publisher = Publisher::new();
+    publisher.recipe("1.0.0");
+    let served = "https://packages.example.com/index.yaml";
+    publisher.index(&["--url", served]).ok();
+    let show = ["repo", "show", "index.yaml"];
+    publisher.run(&show).ok().says("nobody vouches");
+    let verify = [
+        "repo",
+        "verify",
+        "index.yaml",
+        "--public-key",
+        "release.pub",
+    ];
+    publisher.run(&verify).ok();
+    let run = publisher.run(&show).ok();
+    assert!(!run.stderr.contains("nobody vouches"), "{}", run.stderr);
+    // what is no index is told with its name
+    for (file, text) in [("release.pub", None), ("empty.yaml", Some(""))] {
+        if let Some(text) = text {
+            publisher.scratch.write(file, text);
+        }
+        let run = publisher.run(&["repo", "show", file]);
+        assert_eq!(run.code, 3, "{}", run.stderr);
+        run.says(file);
+    }
 }

@@ -360,3 +360,44 @@ fn what_does_not_read_is_not_signed() {
     let left = ["a.yaml", "b.yaml", "c.yaml", "d.yaml", "k.key", "k.pub"];
     assert_eq!(scratch.names(), left);
 }
+
+#[test]
+fn a_next_root_keeps_the_one_it_follows_whatever_its_file_is_called() {
+    let scratch = Scratch::new();
+    for key in ["ann", "app1", "app2"] {
+        scratch.run(&["repo", "keygen", key]).ok();
+    }
+    let new = [
+        "trust",
+        "root",
+        "new",
+        "--root-key",
+        "ann.pub",
+        "--index-key",
+        "ann.pub",
+        "-o",
+        "r.yaml",
+    ];
+    scratch.run(&new).ok();
+    // one key that approves needs no threshold, several do
+    let next = [
+        "trust",
+        "root",
+        "next",
+        "r.yaml",
+        "--approvals-key",
+        "app1.pub",
+    ];
+    scratch
+        .run(&[&next[..], &["--approvals-key", "app2.pub"]].concat())
+        .fails(2, "how many of the 2 approvals keys must sign is not said")
+        .says("--approvals-threshold");
+    scratch
+        .run(&next)
+        .ok()
+        .says("kept version 1 as root/1.yaml");
+    assert_eq!(scratch.read("root/1.yaml"), scratch.read("r.yaml"));
+    assert_eq!(root(&scratch, "root.yaml").version, 2);
+    let approvals = root(&scratch, "root.yaml").approvals.unwrap();
+    assert_eq!(approvals.threshold(), 1);
+}

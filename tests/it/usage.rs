@@ -214,6 +214,6 @@ fn small_mistakes_are_told_apart() {
         .fails(4, "there is no store here")
         .says("where: none");
     let run = scratch.run(&["repo", "keygen", "none/release"]);
-    let run = run.fails(4, "where: none/release.key");
+    let run = run.fails(1, "where: none/release.key");
     assert!(!run.stderr.contains(".tmp-"), "{}", run.stderr);
 }

@@ -59,7 +59,7 @@ pub enum Problem {
     #[error("{0} are not allowed in this file; write the values out")]
     Feature(&'static str),
     /// A member that does not exist.
-    #[error("there is no member \"{0}\"")]
+    #[error("unknown member \"{0}\"")]
     Unknown(String),
     /// A scalar that must be quoted (or written differently) to mean one thing to all readers.
     #[error("Go reads {raw} as {reading}; write {better}")]
@@ -71,6 +71,9 @@ pub enum Problem {
         /// How to write it instead.
         better: String,
     },
+    /// There is no document at all.
+    #[error("the file is empty")]
+    NoDocument,
     /// Text is wanted and there is nothing.
     #[error("there is no value: write \"\" or leave the member out")]
     Empty,

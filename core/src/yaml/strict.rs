@@ -28,7 +28,7 @@ pub fn from_str_within<T: DeserializeOwned>(text: &str, limits: &Limits) -> Resu
         return Err(YamlError {
             line: None,
             path: String::new(),
-            problem: Box::new(Problem::Empty),
+            problem: Box::new(Problem::NoDocument),
         });
     };
     if let Some(second) = reader.next()? {
@@ -187,7 +187,7 @@ mod tests {
                 "line 1: on: Go reads no as false; write false, or \"no\" if text is meant",
             ),
             ("on: true", "line 1: Go reads on as true; write \"on\""),
-            ("{a: 1}", "line 1: there is no member \"a\""),
+            ("{a: 1}", "line 1: unknown member \"a\""),
             ("name: [x]", "line 1: name: text is wanted, not a list"),
             (
                 "more: {a: [x, {}]}",

@@ -170,6 +170,17 @@ impl Read {
         .map(Some)
     }
 
+    /// The change that makes a role that approves, where there is none yet.
+    pub fn new_approvals(&self) -> Result<RoleChange, CommandError> {
+        Ok(match self.approvals()? {
+            Some((keys, threshold)) => RoleChange {
+                keys: Some(keys),
+                threshold: Some(threshold),
+            },
+            None => RoleChange::default(),
+        })
+    }
+
     /// The delegations given; what is not said of one is taken from the root it changes.
     pub fn delegations(&self, before: Option<&Root>) -> Result<Vec<DelegationDraft>, CommandError> {
         let mut names: Vec<&str> = Vec::new();

@@ -1,5 +1,6 @@
 //! What was accepted, shown: of this command, or of a store.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubepkg_core::trust::{KNOWN_ID, Memory, Remembered};
@@ -16,15 +17,26 @@ use crate::printer::{Printer, table};
 use crate::state::State;
 use crate::units::local_time;
 
+fn names(folder: &Path, printer: &Printer) -> anyhow::Result<BTreeMap<String, Value>> {
+    store_folder::must_be_found(folder)?;
+    let again = "run the same command again";
+    interrupt::run(printer, again, async {
+        let store = FileStore::open(folder, OpenMode::ReadOnly)?;
+        Ok(store.names().await?.trust.clone())
+    })
+}
+
+/// The ids of a store's entries, damaged ones included: those can be reset too.
+pub fn ids_of_store(folder: &Path, printer: &Printer) -> anyhow::Result<Vec<String>> {
+    let names = names(folder, printer)?;
+    let ids = names.keys().filter(|id| *id != KNOWN_ID);
+    Ok(ids.cloned().collect())
+}
+
 /// The memories of a store.
 pub fn of_store(folder: &Path, printer: &Printer) -> anyhow::Result<Vec<Memory>> {
-    store_folder::must_exist(folder)?;
-    let again = "run the same command again";
-    let names = interrupt::run(printer, again, async {
-        let store = FileStore::open(folder, OpenMode::ReadOnly)?;
-        Ok(store.names().await?)
-    })?;
-    let records = names.trust.iter().filter(|(id, _)| *id != KNOWN_ID);
+    let names = names(folder, printer)?;
+    let records = names.iter().filter(|(id, _)| *id != KNOWN_ID);
     let memories = records.map(|(id, json)| {
         Memory::from_value(json).map_err(|error| {
             CommandError::refused(error.to_string())

@@ -63,7 +63,11 @@ pub fn sign(
         printer.say(line);
     }
     printer.say(&format!(
-        "{name} carries the signatures of key {}; nothing else in it was changed",
+        "{name} carries {} of key {}; nothing else in it was changed",
+        match statement {
+            Statement::Approval(_) => "the approval",
+            Statement::Version => "the signatures",
+        },
         signers.ids()
     ));
     Ok(())

@@ -127,12 +127,9 @@ fn no_member_has_a_path_that_leaves_its_folder() {
             files[0]["path"] = path.into();
             files.sort_by_key(|file| file["path"].as_str().unwrap().to_owned());
         });
-        site.refuses_by(
-            &bytes,
-            &format!("\"{}\" is no legal path", path.escape_debug()),
-        )
-        .why(URL)
-        .at("site.tar");
+        site.refuses_by(&bytes, &format!("\"{path}\" is no legal path"))
+            .why(URL)
+            .at("site.tar");
         // as a tar header says it, under an honest head
         let bytes = with_header(&honest.bytes, member.header_at as usize, named(path));
         site.refuses_by(&bytes, &format!("the header of {} differs", member.path))

@@ -212,7 +212,7 @@ fn what_go_would_read_otherwise_is_refused_with_its_line() {
     );
     assert_eq!(
         error("version: 1.0.0\nimage: [x]"),
-        "0.yaml:6: spec: there is no member \"image\""
+        "0.yaml:6: spec: unknown member \"image\""
     );
     assert_eq!(
         error("version: &v 1.0.0"),

@@ -157,9 +157,14 @@ impl Signed {
             return;
         }
         let keyids = change.keys.as_ref().map(|keys| self.ids(keys));
+        let new = !self.roles.contains_key(name);
         let role = self.roles.entry(name.to_owned()).or_default();
         if let Some(keyids) = keyids {
             role.keyids = keyids;
+        }
+        // a single key decides alone; how many of several must is for people to say
+        if new && role.keyids.len() == 1 {
+            role.threshold = 1;
         }
         if let Some(threshold) = change.threshold {
             role.threshold = i64::from(threshold);

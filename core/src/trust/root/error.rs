@@ -123,7 +123,7 @@ impl Classify for RootError {
             RootError::NoRoot => "give the file root.yaml or root/N.yaml of a repository",
             RootError::KeySet { .. } => {
                 "give a threshold from 1 to the number of keys (--root-threshold N, \
-                 --index-threshold N, --delegate-threshold NAME=N)"
+                 --index-threshold N, --approvals-threshold N, --delegate-threshold NAME=N)"
             }
             RootError::Pattern { .. } | RootError::NoPackages(_) | RootError::NoName => {
                 "write a delegation like --delegate virt=cdi,kubevirt-*"

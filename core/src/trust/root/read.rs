@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::wire::{self, Signed};
 use super::{Delegation, MAX_ROOT, MAX_ROOT_VERSION, Root, RootError};
-use crate::index::signature::MAX_SIGNATURES;
 use crate::error::shown;
+use crate::index::signature::MAX_SIGNATURES;
 use crate::keys::{KeyId, PublicKey};
 use crate::time::Time;
 use crate::trust::keyset::KeySet;
