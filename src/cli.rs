@@ -195,22 +195,18 @@ impl Cli {
             json: asks_for_json(arguments),
             variables: environment.variables_set(),
         };
-<<<<<<< HEAD
         if arguments.iter().any(|text| is_secret(text)) || environment.any(is_secret) {
             // no part of it may come into a message, so nothing more is looked at
             let text = "a private key is given in place of the name of a file or variable; \
                         treat that key as known to others if somebody could see this call";
             return Err(refused(command.error(ErrorKind::InvalidValue, text)));
         }
-        let matches = command.try_get_matches_from(arguments).map_err(refused)?;
-=======
         let mut matches = command.try_get_matches_from(arguments).map_err(refused)?;
         let weaker = environment.without_weaker(&matches);
         if let Some(rest) = weaker {
             let command = rest.apply(Cli::command()).color(color_of(arguments));
             matches = command.try_get_matches_from(arguments).map_err(refused)?;
         }
->>>>>>> h4
         Cli::from_arg_matches(&matches).map_err(refused)
     }
 }
@@ -339,7 +335,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
     fn a_private_key_in_a_call_is_not_repeated() {
         let pem = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
         for flag in ["--key-env", "--key", "--other"] {
@@ -353,7 +348,9 @@ mod tests {
         let variables = [("KUBEPKG_SIGN_KEY", pem)];
         let refused = read("kubepkg repo keygen x", &variables).unwrap_err();
         assert!(!refused.error.render().to_string().contains("c2VjcmV0"));
-=======
+    }
+
+    #[test]
     fn a_flag_that_names_keys_comes_before_all_variables_that_do() {
         let variables = [
             ("KUBEPKG_PUBLIC_KEY", "a.pub"),
@@ -377,7 +374,6 @@ mod tests {
             panic!("another verb");
         };
         assert_eq!(add.trust.max_age, None);
->>>>>>> h4
     }
 
     #[test]

@@ -189,6 +189,7 @@ impl<'w> Offering<'w> {
             let served = install.state.apis.iter();
             offering.served = served
                 .map(|api| format!("{}{api}", super::state::API_PREFIX))
+                .filter(|capability| install.serves_anyway(capability))
                 .collect();
         }
         for (package, item) in set {

@@ -63,6 +63,18 @@ pub(super) fn rule_out(
     }
 }
 
+/// Reads everything a set could hold for variants that somebody asks for; whether there are
+/// some that nobody had come to. Costly, so only where there seems to be no solution.
+pub(super) fn learns_of_variants(
+    world: &World<'_>,
+    goal: Goal<'_>,
+    knowledge: &mut Knowledge,
+) -> bool {
+    let before = knowledge.variants_known();
+    reachable(world, goal, knowledge);
+    knowledge.variants_known() > before
+}
+
 /// Every release, in every variant that somebody asks for, that some set could hold.
 fn reachable(world: &World<'_>, goal: Goal<'_>, knowledge: &mut Knowledge) -> BTreeSet<Item> {
     let Goal::Install(install) = goal else {

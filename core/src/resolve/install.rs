@@ -130,7 +130,7 @@ impl<'a> Install<'a> {
                     }
                     What::Capability(capability) => {
                         let own = world::offers(package, release, capability);
-                        if !own && !self.state.serves(capability) {
+                        if !own && !self.serves_anyway(capability) {
                             self.capability_need(model, capability, needs);
                         }
                     }
@@ -321,8 +321,15 @@ impl<'a> Install<'a> {
             });
         }
         let capability = requirement.capability.as_str();
-        let met = capability.is_empty() || of.offers(capability) || self.state.serves(capability);
+        let met = capability.is_empty() || of.offers(capability) || self.serves_anyway(capability);
         !met && self.state.packages.values().any(|i| i.offers(capability))
+    }
+
+    /// Whether the cluster serves this API whatever is chosen: no installed package brings it,
+    /// with which it would go.
+    pub(super) fn serves_anyway(&self, capability: &str) -> bool {
+        let brings = |installed: &InstalledPackage| installed.offers(capability);
+        self.state.serves(capability) && !self.state.packages.values().any(brings)
     }
 
     fn first_to_pass(&self, place: &Place) -> Option<String> {

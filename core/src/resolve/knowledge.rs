@@ -110,6 +110,11 @@ impl Knowledge {
         listed(&self.variants, package)
     }
 
+    /// How many variants somebody asks for.
+    pub(super) fn variants_known(&self) -> usize {
+        self.variants.values().map(BTreeSet::len).sum()
+    }
+
     /// Notes a variant between rounds; whether it is new.
     pub(super) fn expect_variant(&mut self, package: &str, variant: &str) -> bool {
         learn(&mut self.variants, &package.into(), &variant.into())

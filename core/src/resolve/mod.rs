@@ -123,8 +123,8 @@ fn held_back(world: &World<'_>, install: &Install<'_>, resolution: &mut Resoluti
             requests: &requests,
             ..install.clone()
         };
-        let why = match solve::solve(world, Goal::Install(&newest_asked)) {
-            Err(ResolveError::Unsatisfiable(proof)) => proof.to_string(),
+        let why = match solve::refuted(world, Goal::Install(&newest_asked)) {
+            Some(ResolveError::Unsatisfiable(proof)) => proof.to_string(),
             _ => "it does not fit what else was chosen".to_owned(),
         };
         chosen.held_back = Some(HeldBack {

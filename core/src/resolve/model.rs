@@ -379,11 +379,16 @@ impl DependencyProvider for Model<'_, '_> {
             Name::Package(package) => self.knowledge().eager.contains(package),
             _ => false,
         };
+        // what is installed comes first; where it cannot stay, the release behind it is next
         let first = candidates.first().copied();
+        let next = candidates
+            .get(1)
+            .copied()
+            .filter(|_| first.is_some_and(|id| matches!(self.terms.item_of(id), Item::Stays(_))));
         Some(Candidates {
             hint_dependencies_available: match eager {
                 true => HintDependenciesAvailable::All,
-                false => HintDependenciesAvailable::Some(first.into_iter().collect()),
+                false => HintDependenciesAvailable::Some(first.into_iter().chain(next).collect()),
             },
             candidates,
             ..Candidates::default()

@@ -266,16 +266,12 @@ fn by_name(origin: &Origin) -> bool {
     )
 }
 
-/// The installed version as its supplier lists it: the installed build, else the newest.
+/// The installed version and build as its supplier lists them.
 fn listed<'c>(world: &World<'c>, installed: &InstalledPackage) -> Option<Selection<'c>> {
     let releases = world.catalog().releases_and(&installed.name, |_| true);
     let version = Version::parse(&installed.version).ok()?;
-    let mut same: Vec<_> = releases
-        .into_iter()
-        .filter(|r| r.version == version)
-        .collect();
-    same.sort_by_key(|release| release.listed.build != installed.build);
-    same.into_iter().next()
+    let same = |r: &Selection<'_>| r.version == version && r.listed.build == installed.build;
+    releases.into_iter().find(same)
 }
 
 /// The requirements of installed packages that stay which held and do not hold any more.

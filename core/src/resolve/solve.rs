@@ -51,8 +51,8 @@ pub(super) fn solve<'a>(world: &'a World<'_>, goal: Goal<'a>) -> Result<Solved, 
     for package in displaced {
         knowledge.borrow_mut().to_stay.insert(Rc::clone(&package));
         match settle(world, goal, &knowledge, &mut rounds) {
-            Ok(better) => (set, followed) = better,
-            Err(_) => {
+            Ok(other) if is_better(goal, &set, &other.0) => (set, followed) = other,
+            _ => {
                 knowledge.borrow_mut().to_stay.remove(&package);
             }
         }
@@ -62,6 +62,45 @@ pub(super) fn solve<'a>(world: &'a World<'_>, goal: Goal<'a>) -> Result<Solved, 
         followed,
         knowledge: knowledge.into_inner(),
     })
+}
+
+/// The proof that there is no set, where there is none; what there is is not improved.
+pub(super) fn refuted(world: &World<'_>, goal: Goal<'_>) -> Option<ResolveError> {
+    let knowledge = RefCell::new(Knowledge::default());
+    if let Goal::Install(install) = goal {
+        for (package, variant) in install.expected_variants() {
+            knowledge.borrow_mut().expect_variant(package, variant);
+        }
+    }
+    settle(world, goal, &knowledge, &mut 0).err()
+}
+
+/// Whether fewer installed packages change in `new`, and no requested one gets older for it.
+fn is_better(goal: Goal<'_>, old: &Set, new: &Set) -> bool {
+    let Goal::Install(install) = goal else {
+        return false;
+    };
+    let older = |request: &super::Request| {
+        let at = |set: &Set| match set.get(request.name.as_str()) {
+            Some(Item::Release(_, at, _)) => Some(*at),
+            _ => None,
+        };
+        match (at(old), at(new)) {
+            // of releases the newest comes first
+            (Some(old), Some(new)) => new > old,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    };
+    let changed = |set: &Set| {
+        let items = set
+            .iter()
+            .filter(|(package, _)| is_installed(goal, package));
+        items
+            .filter(|(_, item)| matches!(item, Item::Release(..)))
+            .count()
+    };
+    changed(new) < changed(old) && !install.requests.iter().any(older)
 }
 
 /// Solves until nothing came too late, and nothing is there without a reason.
@@ -86,6 +125,8 @@ fn settle(
                 continue;
             }
             Err(_) if knowledge.missed_a_variant() => continue,
+            // what was refuted may fit in a variant that a release not looked at asks for
+            Err(_) if ground::learns_of_variants(world, goal, &mut knowledge) => continue,
             Err(error) => return Err(error),
         };
         if set.values().any(|item| knowledge.was_late(item)) {
