@@ -118,14 +118,13 @@ impl State {
         let mut now = self.read()?;
         if changed
             .iter()
-            .any(|memory| now.memory(&memory.entry) != before.memory(&memory.entry))
+            .any(|memory| now.of_url(&memory.url) != before.of_url(&memory.url))
         {
             return Ok(false);
         }
         for memory in changed {
-            now.memories.insert(memory.entry.clone(), memory.clone());
+            now.keep(memory.clone());
         }
-        let now = Remembered::new(now.memories.into_values(), now.known);
         write(folder, &now)?;
         Ok(true)
     }

@@ -230,7 +230,9 @@ async fn fetch_and_judge(
     let signature = optional(client, from, &signature_name, MAX_SIGNATURE_FILE).await?;
     let first = match (chain, &entry.anchor) {
         (Chain::Whole, _) => Some(1),
-        (Chain::New, Anchor::Root(_)) => Some(first_root(entry, remembered.memory(&entry.id))),
+        (Chain::New, Anchor::Root(_)) => {
+            Some(first_root(entry, remembered.record(entry).as_deref()))
+        }
         (Chain::New, _) => None,
     };
     let roots = match first {
@@ -238,8 +240,8 @@ async fn fetch_and_judge(
         None => Roots::default(),
     };
     let table = tables.map(|tables| {
-        let before = remembered.memory(&entry.id);
-        let accepted = before.and_then(|before| before.accepted.as_ref());
+        let before = remembered.record(entry);
+        let accepted = before.as_ref().and_then(|before| before.accepted.as_ref());
         let kept = accepted.and_then(|accepted| tables.get(&accepted.index));
         kept.unwrap_or_default()
     });

@@ -9,7 +9,7 @@ use kubepkg_core::index::LeftOutWhy;
 use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::progress::Progress;
 use kubepkg_core::time::Time;
-use kubepkg_core::trust::{Clock, Given, Remembered};
+use kubepkg_core::trust::{Clock, Given, Remembered, Warning};
 
 use crate::judge::{Judgement, judge, refused};
 use crate::{ImportError, Judged, claims, wants};
@@ -104,6 +104,9 @@ pub(crate) fn judged(
     remembered: Remembered,
     now: Time,
 ) -> Result<Judgement, ImportError> {
+    if trusted.change_trust && trusted.as_of.is_some() {
+        return Err(ImportError::ChangeAsOf);
+    }
     let urls = bundle.head().repositories.iter();
     let urls: Vec<_> = urls.map(|repository| repository.url.clone()).collect();
     let entries = remembered.entries(&trusted.given, &urls)?;
@@ -167,7 +170,21 @@ fn said(bundle: &Bundle, judged: &[Judged], trusted: &Trusted) -> Vec<String> {
         ));
     }
     for judged in judged {
-        said.extend(judged.judged_by().warnings.iter().map(ToString::to_string));
+        let warnings = &judged.verdict.warnings;
+        let changed = warnings
+            .iter()
+            .filter(|warning| matches!(warning, Warning::TrustChanged { .. }));
+        said.extend(changed.map(ToString::to_string));
+        let warnings = judged.judged_by().warnings.iter();
+        let other = warnings.filter(|warning| !matches!(warning, Warning::TrustChanged { .. }));
+        said.extend(other.map(ToString::to_string));
+        if judged.new_here() {
+            said.push(format!(
+                "this store sees {} for the first time: if the repository was at another URL \
+                 before, nothing that was accepted there protects this one",
+                judged.entry.url
+            ));
+        }
         said.extend(left_out(judged));
         if !judged.replaces() {
             said.push(format!(

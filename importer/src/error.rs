@@ -40,6 +40,23 @@ pub enum ImportError {
         /// Why.
         source: Box<TrustError>,
     },
+    /// The bundle's index is older, and the one accepted before is not accepted any more.
+    #[error(
+        "the bundle's index is older than the one accepted before, and packages are judged by \
+         that one, which is in the store. Of that one: {source}"
+    )]
+    Accepted {
+        /// The repository.
+        url: CanonicalUrl,
+        /// Why.
+        source: Box<TrustError>,
+    },
+    /// A change of trust that would not last.
+    #[error("--change-trust and --as-of do not go together")]
+    ChangeAsOf,
+    /// An id that is no entry's.
+    #[error("{0} is no trust entry: it holds the keys of all of them")]
+    NotAnEntry(&'static str),
     /// What a signed package pins cannot be read.
     #[error(transparent)]
     Pin(#[from] PinError),
@@ -108,7 +125,10 @@ impl Classify for ImportError {
             ImportError::InFile { source, .. } => source.kind(),
             ImportError::Given(error) => error.kind(),
             ImportError::Format(error) => error.kind(),
-            ImportError::Trust { source, .. } => source.kind(),
+            ImportError::Trust { source, .. } | ImportError::Accepted { source, .. } => {
+                source.kind()
+            }
+            ImportError::ChangeAsOf | ImportError::NotAnEntry(_) => Kind::Usage,
             ImportError::Store(error) => error.kind(),
             ImportError::Pin(_)
             | ImportError::Claims(_)
@@ -125,9 +145,9 @@ impl Classify for ImportError {
         match self {
             ImportError::Format(error) => error.place(),
             ImportError::InFile { path, .. } => Some(path.display().to_string()),
-            ImportError::Trust { url, .. } | ImportError::Memory { url, .. } => {
-                Some(url.to_string())
-            }
+            ImportError::Trust { url, .. }
+            | ImportError::Accepted { url, .. }
+            | ImportError::Memory { url, .. } => Some(url.to_string()),
             ImportError::Store(error) => error.place(),
             _ => None,
         }
@@ -138,7 +158,17 @@ impl Classify for ImportError {
             ImportError::InFile { source, .. } => return source.hint(),
             ImportError::Given(error) => return error.hint(),
             ImportError::Format(error) => return error.hint(),
-            ImportError::Trust { source, .. } => return source.hint(),
+            ImportError::Trust { source, .. } | ImportError::Accepted { source, .. } => {
+                return source.hint();
+            }
+            ImportError::ChangeAsOf => {
+                "what is judged as of another time is not remembered, and so no change of trust \
+                 either; change it with an import as of now"
+            }
+            ImportError::NotAnEntry(_) => {
+                "it keeps the index of one repository from coming in as that of another; `kubepkg \
+                 trust show --store DIR` lists the entries"
+            }
             ImportError::Pin(error) => return error.hint(),
             ImportError::Claims(error) => return error.hint(),
             ImportError::Wants(error) => return error.hint(),

@@ -13,6 +13,7 @@ use kubepkg_core::progress::Progress;
 use kubepkg_core::reader::Reader;
 use kubepkg_core::store::{Body, FileRange, Store, StoreError};
 
+use crate::judge::is_root;
 use crate::{ImportError, Judged};
 
 /// Staged content is published in groups of this many: one sync each, and a bounded number of
@@ -85,12 +86,7 @@ pub async fn need<S: Store>(
         .filter(|blob| blob.class == Class::Layer)
         .map(|blob| blob.digest)
         .collect();
-    let published: HashSet<&str> = judged
-        .iter()
-        .filter(|judged| judged.enters())
-        .flat_map(|judged| bundle.layout().repository(&judged.entry.url))
-        .map(|member| member.path.as_str())
-        .collect();
+    let published = published(bundle, judged);
     for member in bundle.layout().payload() {
         let Some(digest) = member.digest else {
             continue;
@@ -119,6 +115,24 @@ pub async fn need<S: Store>(
     need.present
         .sort_by_key(|work| std::cmp::Reverse(work.member.size));
     Ok(need)
+}
+
+/// Paths of the repository files that enter the store: all beside an index that is accepted, and
+/// newer roots beside an older one.
+fn published<'b>(bundle: &'b Bundle, judged: &[Judged]) -> HashSet<&'b str> {
+    let mut published = HashSet::new();
+    for judged in judged.iter().filter(|judged| judged.memory().is_some()) {
+        let url = &judged.entry.url;
+        let repositories = bundle.head().repositories.iter();
+        let files = repositories
+            .filter(|repository| repository.url == *url)
+            .flat_map(|repository| &repository.files);
+        let enters =
+            files.filter(|file| judged.replaces() || judged.newer_root() && is_root(&file.path));
+        let members = enters.filter_map(|file| bundle.layout().repository_member(url, &file.path));
+        published.extend(members.map(|member| member.path.as_str()));
+    }
+    published
 }
 
 /// Hashes what is there and takes in what is not, `jobs` members at a time, large ones first.

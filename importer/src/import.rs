@@ -310,8 +310,12 @@ async fn now<S: Store>(bundle: &Bundle, store: &S, checked: &Checked) -> Result<
         }
         now.names.sites.insert(folder, site);
     }
-    let ids = checked.judged.iter().map(|judged| judged.entry.id.as_str());
-    for id in ids.chain([KNOWN_ID]) {
+    let mut ids = vec![KNOWN_ID];
+    for judged in &checked.judged {
+        ids.push(&judged.entry.id);
+        ids.extend(judged.moved());
+    }
+    for id in ids {
         if let Some(memory) = store.trust(id).await? {
             now.names.trust.insert(id.to_owned(), memory);
         }

@@ -1,5 +1,7 @@
 //! Each index of a bundle, judged by the entry that trusts it and by what was accepted before.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use kubepkg_core::bundle::Bundle;
 use kubepkg_core::digest::Digest;
@@ -32,8 +34,14 @@ pub struct Judged {
     pub verdict: Verdict,
     /// Digest of the index in the bundle.
     pub offered: Digest,
-    /// What the store remembered before.
+    /// What the store remembered before, under the id it has now.
     before: Option<Memory>,
+    /// The id that was remembered under, where it was another.
+    moved: Option<String>,
+    /// Whether the store knows repositories, and this one is not among them.
+    new_here: bool,
+    /// The roots in the bundle.
+    roots: Option<Roots>,
     /// The verdict over the index accepted before, where the bundle's own is older.
     newer: Option<Verdict>,
     /// Expiry was judged as of another time, so nothing of this is accepted.
@@ -72,14 +80,31 @@ impl Judged {
         self.verdict.standing != Standing::Older
     }
 
-    /// Whether what was accepted is remembered. What was judged as of another time is not.
-    pub fn enters(&self) -> bool {
-        self.replaces() && !self.audit
+    /// What is remembered from now on: also with an older index, who is trusted and a newer
+    /// root. Nothing of what was judged as of another time.
+    pub fn memory(&self) -> Option<&Memory> {
+        (!self.audit).then_some(&self.judged_by().memory)
+    }
+
+    /// The id it was remembered under so far, where that is another.
+    pub fn moved(&self) -> Option<&str> {
+        self.moved.as_deref()
+    }
+
+    /// Whether the store knows repositories, and sees this one for the first time.
+    pub fn new_here(&self) -> bool {
+        self.new_here
+    }
+
+    /// Whether the bundle brings a newer root than the accepted one.
+    pub fn newer_root(&self) -> bool {
+        let root = self.verdict.root.as_ref().map(|root| root.version);
+        root > self.root_before().map(|root| root.version)
     }
 
     /// Whether the bundle's repository files become the published ones. With an index that is
-    /// the accepted one already, only a signature that was verified first now or a newer root
-    /// is news: what else lies beside it is no better than what is there.
+    /// the accepted one already, only a signature by more keys or a newer root is news: what
+    /// else lies beside it is no better than what is there.
     pub fn publishes(&self) -> bool {
         if self.audit {
             return false;
@@ -88,10 +113,13 @@ impl Judged {
             Standing::Newer => true,
             Standing::Same => {
                 let before = self.before.as_ref().and_then(|b| b.accepted.as_ref());
-                let was_unsigned = before.is_some_and(|before| before.signed_by.is_empty());
-                let root = self.verdict.root.as_ref().map(|root| root.version);
-                was_unsigned && !self.verdict.signed_by.is_empty()
-                    || root > self.root_before().map(|root| root.version)
+                // the file must have all the signatures that were there
+                let signed = &self.verdict.signed_by;
+                let more = before.is_some_and(|before| {
+                    signed.len() > before.signed_by.len()
+                        && before.signed_by.iter().all(|key| signed.contains(key))
+                });
+                more || self.newer_root()
             }
             Standing::Older => false,
         }
@@ -156,11 +184,15 @@ fn judge_one(
         table: None,
     };
     let verdict = remembered.judge(entry, offer, clock);
+    let mut known = remembered.known.entries();
     Ok(Judged {
         entry: entry.clone(),
         verdict: verdict.map_err(|source| refused(entry, source))?,
         offered: Digest::sha256(&index),
-        before: remembered.memory(&entry.id).cloned(),
+        before: remembered.record(entry).map(Cow::into_owned),
+        moved: remembered.other_id(entry).map(str::to_owned),
+        new_here: known.next().is_some() && remembered.known.id_of(&entry.url).is_none(),
+        roots,
         newer: None,
         audit: clock.as_of.is_some(),
     })
@@ -171,6 +203,11 @@ pub fn root_number(path: &str) -> Option<u32> {
     let number = path.strip_prefix("root/")?.strip_suffix(".yaml")?;
     let read: u32 = number.parse().ok()?;
     (read.to_string() == number).then_some(read)
+}
+
+/// Whether a repository file is a root.
+pub fn is_root(path: &str) -> bool {
+    path == CURRENT || root_number(path).is_some()
 }
 
 fn roots(bundle: &Bundle, entry: &Entry) -> Result<Roots, ImportError> {
@@ -205,8 +242,8 @@ pub fn refused(entry: &Entry, source: TrustError) -> ImportError {
 
 impl Judgement {
     /// Gives the repository at `at` the index accepted before, whose packages count since the
-    /// bundle's own index is older. It is judged again: keys may have been taken back since,
-    /// and its expiry counts today.
+    /// bundle's own index is older. It is judged again, by the bundle's root where that is
+    /// newer: keys may have been taken back since, and its expiry counts today.
     pub fn settle(&mut self, at: usize, accepted: &AcceptedIndex) -> Result<(), ImportError> {
         let Some(judged) = self.judged.get_mut(at) else {
             return Ok(());
@@ -222,14 +259,21 @@ impl Judgement {
         let offer = Offer {
             index,
             signature: accepted.signature.as_deref(),
-            roots: Some(&accepted.roots),
+            roots: match &judged.roots {
+                Some(roots) if judged.newer_root() => Some(roots),
+                _ => Some(&accepted.roots),
+            },
             table: None,
         };
-        let verdict = judge_offer(entry, offer, judged.before.as_ref(), self.clock)
-            .map_err(|source| refused(entry, source))?;
+        let verdict = judge_offer(entry, offer, judged.before.as_ref(), self.clock);
+        let verdict = verdict.map_err(|source| ImportError::Accepted {
+            url: entry.url.clone(),
+            source: Box::new(source),
+        })?;
         if verdict.standing != Standing::Same {
             return Err(damaged("the stored index is not the one that was accepted"));
         }
+        self.remembered.accept(entry, &verdict);
         judged.newer = Some(verdict);
         Ok(())
     }

@@ -21,7 +21,7 @@ use kubepkg_core::time::Time;
 use kubepkg_core::trust::{CURRENT, KNOWN_ID};
 
 use crate::carried::updated;
-use crate::judge::root_number;
+use crate::judge::{is_root, root_number};
 use crate::subjects::Subjects;
 use crate::tags::{Decision, Wish, WishKind, decide};
 use crate::{Checked, ImportError, Judged};
@@ -72,10 +72,15 @@ pub fn plan(
         if !checked.audit() {
             plan.site(head, judged, now)?;
         }
-        if judged.enters() {
+        if let Some(memory) = judged.memory() {
+            plan.changes
+                .extend(judged.moved().map(|moved| Change::Trust {
+                    entry: moved.to_owned(),
+                    new: None,
+                }));
             plan.changes.push(Change::Trust {
                 entry: judged.entry.id.clone(),
-                new: Some(judged.verdict.memory.to_value()),
+                new: Some(memory.to_value()),
             });
         }
     }
@@ -138,13 +143,21 @@ impl Plan {
     }
 
     /// The repository files: the bundle's own set where its index is newly accepted, else the
-    /// set that is there; in both cases with a `carried.json` brought up to the bundle.
+    /// set that is there, with the bundle's roots where they are newer; in all cases with a
+    /// `carried.json` brought up to the bundle.
     fn site(&mut self, head: &Head, judged: &Judged, now: &Now) -> Result<(), ImportError> {
         let url = &judged.entry.url;
         let folder = url.folder();
         let old = now.names.sites.get(&folder);
         let mut files = match old {
-            Some(old) if !judged.publishes() => old.files.clone(),
+            Some(old) if !judged.publishes() => {
+                let mut files = old.files.clone();
+                if judged.newer_root() {
+                    let offered = offered_files(head, judged, Some(old)).into_iter();
+                    files.extend(offered.filter(|(path, _)| is_root(path)));
+                }
+                files
+            }
             old => offered_files(head, judged, old),
         };
         let carried = Bytes::from(updated(

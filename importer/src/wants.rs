@@ -1,5 +1,5 @@
 //! What trust entries ask beyond signatures: who signed the bundle, where packages may take
-//! content from, platforms, and that nothing withdrawn comes in.
+//! content from, and that nothing withdrawn comes in.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -43,18 +43,6 @@ pub enum Want {
         package: PackageName,
         /// The content.
         what: String,
-    },
-    /// A platform that is not there.
-    #[error("image {image} of {package} has nothing for {platform}, which is wanted for {url}")]
-    Platform {
-        /// The repository.
-        url: CanonicalUrl,
-        /// The package.
-        package: PackageName,
-        /// The image.
-        image: String,
-        /// The platform.
-        platform: String,
     },
     /// A package that is not to be used any more.
     #[error("{package} was withdrawn by its publisher at {since}: {reason}")]
@@ -106,10 +94,6 @@ impl Classify for WantError {
                 "ask the publisher why; if it is meant, add the location to the entry and import \
                  with --trust FILE --change-trust"
             }
-            Want::Platform { .. } => {
-                "make the bundle again with that platform, or take it out of the entry and import \
-                 with --trust FILE --change-trust"
-            }
             Want::Withdrawn { .. } => {
                 "make the bundle again with another version; --allow-withdrawn takes it all the same"
             }
@@ -143,9 +127,9 @@ pub fn signers(bundle: &Bundle, entries: &[Entry]) -> Result<(), ImportError> {
     met(lacking.collect())
 }
 
-/// Checks locations, platforms and withdrawals. Call it when the head's claims hold: then the
-/// packages named for some content are those that pin it. Gives what should be said of
-/// withdrawn packages that were let pass.
+/// Checks locations and withdrawals. Call it when the head's claims hold: then the packages
+/// named for some content are those that pin it. Gives what should be said: withdrawn packages
+/// that were let pass, images without a wanted platform.
 pub fn content(
     head: &Head,
     judged: &[Judged],
@@ -157,9 +141,9 @@ pub fn content(
         problems: Vec::new(),
     };
     wants.locations();
-    wants.platforms();
     let withdrawn = wants.withdrawn();
-    let said = withdrawn.iter().map(ToString::to_string).collect();
+    let mut said: Vec<String> = withdrawn.iter().map(ToString::to_string).collect();
+    said.extend(wants.platforms());
     if !allow_withdrawn {
         wants.problems.extend(withdrawn);
     }
@@ -233,9 +217,11 @@ impl<'a> Wants<'a> {
         }
     }
 
-    /// An image that says for which platforms it is must be for the wanted ones.
-    fn platforms(&mut self) {
+    /// Images that say for which platforms they are, and lack a wanted one. No bundle may carry
+    /// an image in part, so the publisher of the image has none, and refusing would not get one.
+    fn platforms(&self) -> BTreeSet<String> {
         let head: &'a Head = self.head;
+        let mut said = BTreeSet::new();
         for image in head
             .images
             .iter()
@@ -244,16 +230,16 @@ impl<'a> Wants<'a> {
             for (package, entry) in self.entries(&image.packages) {
                 for wanted in &entry.platforms {
                     if !image.platforms.iter().any(|has| serves(has, wanted)) {
-                        self.problems.push(Want::Platform {
-                            url: entry.url.clone(),
-                            package: package.clone(),
-                            image: image.reference.to_string(),
-                            platform: wanted.clone(),
-                        });
+                        said.insert(format!(
+                            "image {} of {package} has nothing for {wanted}, which is wanted for \
+                             {}: whoever made the image has none",
+                            image.reference, entry.url
+                        ));
                     }
                 }
             }
         }
+        said
     }
 
     fn withdrawn(&self) -> Vec<Want> {

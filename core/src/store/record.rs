@@ -121,11 +121,6 @@ pub enum Cause {
         /// Id of the entry.
         entry: String,
     },
-    /// Who is trusted was changed without an import.
-    TrustChange {
-        /// Id of the entry.
-        entry: String,
-    },
 }
 
 /// One entry of `commits/`.

@@ -1,6 +1,6 @@
 //! The walk from pinned keys, or from the root accepted last, to the current root.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -82,6 +82,7 @@ impl Walk<'_> {
             None => Some(self.first(pinned)?),
         };
         let mut digests = accepted.map_or_else(BTreeMap::new, |root| root.versions.clone());
+        let mut index_keys = accepted.map_or_else(BTreeSet::new, |root| root.index_keys.clone());
         let from = start.map_or(1, |root| root.version);
         for number in from..=last.version {
             let root = match at.take() {
@@ -96,6 +97,7 @@ impl Walk<'_> {
                 return Err(self.fork(&root, *known, accepted));
             }
             digests.insert(number, digest);
+            index_keys.extend(root.index.ids());
             at = Some(root);
         }
         // a bundle carries the whole chain; what lies before the start must be what it was
@@ -116,6 +118,7 @@ impl Walk<'_> {
                 version: root.version,
                 expires: root.expires,
                 versions: digests,
+                index_keys,
             },
             root,
             older: false,

@@ -1,6 +1,7 @@
 //! Who is trusted for which repository.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -52,7 +53,8 @@ pub struct Entry {
     pub must_name_url: bool,
     /// Where its packages may take charts, trees and images from; anywhere when empty.
     pub locations: Vec<Prefix>,
-    /// Platforms that must be complete, like `linux/amd64`; when empty, none must.
+    /// Platforms that are wanted, like `linux/amd64`. Images are carried whole, as upstream has
+    /// them, so one that lacks a wanted platform lacks it everywhere: it is said, not refused.
     pub platforms: Vec<String>,
     /// Who must have approved each version.
     pub approvals: Option<KeySet>,
@@ -81,23 +83,69 @@ impl Entry {
     }
 
     /// What `other` asks otherwise.
-    pub fn differs(&self, other: &Entry) -> Vec<&'static str> {
+    pub fn differs(&self, other: &Entry) -> Vec<Difference> {
         let mut differs = Vec::new();
-        let mut note = |what, same: bool| {
+        let mut note = |what, same: bool, shown: fn(&Entry) -> String| {
             if !same {
-                differs.push(what);
+                differs.push(Difference {
+                    what,
+                    before: shown(self),
+                    now: shown(other),
+                });
             }
         };
-        note("url", self.url == other.url);
-        note("keys", self.anchor == other.anchor);
-        note("locations", self.locations == other.locations);
-        note("platforms", self.platforms == other.platforms);
-        note("approvals", self.approvals == other.approvals);
+        note("URL", self.url == other.url, |e| e.url.to_string());
+        note("keys", self.anchor == other.anchor, |e| {
+            e.anchor.to_string()
+        });
+        note("locations", self.locations == other.locations, |e| {
+            list(e.locations.iter().map(ToString::to_string))
+        });
+        note("platforms", self.platforms == other.platforms, |e| {
+            list(e.platforms.iter().cloned())
+        });
+        note("approvals", self.approvals == other.approvals, |e| {
+            set(e.approvals.as_ref())
+        });
         note(
             "bundle signers",
             self.bundle_signers == other.bundle_signers,
+            |e| set(e.bundle_signers.as_ref()),
         );
         differs
+    }
+}
+
+/// One thing that two entries ask otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What it is.
+    pub what: &'static str,
+    /// What is stored.
+    pub before: String,
+    /// What is given now.
+    pub now: String,
+}
+
+fn list(texts: impl Iterator<Item = String>) -> String {
+    let texts: Vec<String> = texts.collect();
+    match texts.is_empty() {
+        true => "none".to_owned(),
+        false => texts.join(", "),
+    }
+}
+
+fn set(keys: Option<&KeySet>) -> String {
+    keys.map_or_else(|| "none".to_owned(), ToString::to_string)
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Anchor::Root(keys) => write!(f, "a root by {keys}"),
+            Anchor::Keys(keys) => keys.fmt(f),
+            Anchor::Unsigned => f.write_str("no key"),
+        }
     }
 }
 

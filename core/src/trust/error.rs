@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::RootError;
+use super::{Difference, RootError};
 use crate::Digest;
 use crate::error::{Classify, Kind};
 use crate::index::signature::SignatureError;
@@ -164,8 +164,8 @@ pub enum TrustError {
     },
     /// Other trust than before.
     #[error(
-        "the trust given for this repository is not the one that is stored ({id}): {} {}",
-        .differs.join(", "), if .differs.len() == 1 { "differs" } else { "differ" }
+        "the trust given for this repository is not the one that is stored ({id}): {}",
+        stored_and_given(.differs)
     )]
     OtherTrust {
         /// The index.
@@ -173,7 +173,7 @@ pub enum TrustError {
         /// Id of the entry.
         id: String,
         /// What differs.
-        differs: Vec<&'static str>,
+        differs: Vec<Difference>,
     },
     /// There is no signature.
     #[error("the index is not signed ({}.sig is missing)", .url.file_name())]
@@ -273,8 +273,8 @@ pub enum TrustError {
     },
     /// The key signs for another repository of this store.
     #[error(
-        "the index does not name its own URL, and its key {key} signed what was accepted for \
-         {other}: it could be an index of that repository, offered under another URL"
+        "the index does not name its own URL, and key {key} is one of {other}, which is known \
+         here: it could be an index of that repository, offered under another URL"
     )]
     KnownKey {
         /// The index.
@@ -291,6 +291,14 @@ pub enum TrustError {
         url: CanonicalUrl,
         /// The index in the store.
         other: CanonicalUrl,
+    },
+    /// The record of a known repository is gone.
+    #[error("the record of what was accepted for this repository ({id}) is missing")]
+    RecordMissing {
+        /// The index.
+        url: CanonicalUrl,
+        /// Its entry.
+        id: String,
     },
     /// The memory belongs to another repository.
     #[error(
@@ -432,6 +440,13 @@ pub enum Warning {
         /// The index.
         url: CanonicalUrl,
     },
+    /// Who is trusted, or what is asked, is another than before.
+    TrustChanged {
+        /// The index.
+        url: CanonicalUrl,
+        /// What is other.
+        changes: Vec<Difference>,
+    },
     /// The clock of this machine is behind what it has seen.
     ClockBehind {
         /// The clock.
@@ -470,6 +485,7 @@ impl TrustError {
             | TrustError::KnownKey { url, .. }
             | TrustError::SitesMeet { url, .. }
             | TrustError::OtherMemory { url, .. }
+            | TrustError::RecordMissing { url, .. }
             | TrustError::NoGenerated { url, .. }
             | TrustError::Fork { url, .. }
             | TrustError::Future { url, .. }
@@ -515,12 +531,13 @@ impl Classify for TrustError {
             }
             TrustError::RootOlder { .. } | TrustError::Older { .. } => {
                 "get the files again from the publisher; if they stay old, somebody holds newer \
-                 ones back. `kubepkg trust reset ENTRY` drops what was accepted, if the publisher \
-                 says that it went back on purpose"
+                 ones back. `kubepkg trust reset ID` (`kubepkg trust show` lists the ids) drops what \
+                 was accepted, if the publisher says that it went back on purpose"
             }
             TrustError::RootFork { .. } => {
                 "do not use either before the publisher has said which is genuine; if it began \
-                 anew, `kubepkg trust reset ENTRY` drops what was accepted"
+                 anew, `kubepkg trust reset ID` (`kubepkg trust show` lists the ids) drops what was \
+                 accepted"
             }
             TrustError::NoExpiry { .. } => {
                 "ask the publisher to make the index with an expiry (`kubepkg repo index \
@@ -546,7 +563,8 @@ impl Classify for TrustError {
             }
             TrustError::Untrusted { .. } => {
                 "ask the publisher, over a way you trust, which key signs now; if it is another \
-                 one, give that with --public-key FILE, else do not use this file"
+                 one, give that with --public-key FILE, or get the newer root that names it where a \
+                 root is trusted; else do not use this file"
             }
             TrustError::Index { source, .. } => {
                 return source.hint().or_else(|| {
@@ -582,7 +600,14 @@ impl Classify for TrustError {
                 "use the URL that is in the store, or another store for this one"
             }
             TrustError::OtherMemory { .. } => {
-                "records in the store were mixed up or changed; restore them from a backup"
+                "give the entry an id of its own in the trust file; if it has one, records were \
+                 mixed up or changed: restore them from a backup"
+            }
+            TrustError::RecordMissing { id, .. } => {
+                return Some(format!(
+                    "restore it from a backup; without it an old index cannot be told from a new \
+                     one. `kubepkg trust reset {id}` (with --store DIR for a store) accepts that"
+                ));
             }
             TrustError::NoGenerated { .. } => {
                 "ask the publisher for an index made with `kubepkg repo index`, which writes the \
@@ -673,6 +698,14 @@ fn index_of(generated: &Option<Time>) -> String {
     }
 }
 
+fn stored_and_given(differs: &[Difference]) -> String {
+    let one = |Difference { what, before, now }: &Difference| {
+        format!("stored {what}: {before}, given: {now}")
+    };
+    let texts: Vec<String> = differs.iter().map(one).collect();
+    texts.join("; ")
+}
+
 /// What a version that is left out lacks.
 fn lacks(why: &LeftOutWhy) -> String {
     match why {
@@ -748,6 +781,15 @@ impl fmt::Display for Warning {
                 "the index of {url} does not say when it was generated: an older one cannot be \
                  told from it"
             ),
+            Warning::TrustChanged { url, changes } => {
+                write!(f, "trust in {url} changed: ")?;
+                for (n, change) in changes.iter().enumerate() {
+                    let comma = if n > 0 { "; " } else { "" };
+                    let Difference { what, before, now } = change;
+                    write!(f, "{comma}{what} from {before} to {now}")?;
+                }
+                Ok(())
+            }
             Warning::ClockBehind { clock, accepted } => write!(
                 f,
                 "this machine's clock ({clock}) is behind an index accepted before ({accepted}); \

@@ -1,6 +1,7 @@
 //! Keys that decide together: so many of these must have signed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -108,6 +109,14 @@ impl KeySet {
     }
 }
 
+/// How many of which keys.
+impl fmt::Display for KeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<String> = self.ids().iter().map(ToString::to_string).collect();
+        write!(f, "{} of ({})", self.threshold, ids.join(", "))
+    }
+}
+
 /// The order of the keys does not matter.
 impl PartialEq for KeySet {
     fn eq(&self, other: &KeySet) -> bool {
@@ -118,8 +127,8 @@ impl PartialEq for KeySet {
 
 impl Eq for KeySet {}
 
-impl std::fmt::Debug for KeySet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for KeySet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {:?}", self.threshold, self.ids())
     }
 }

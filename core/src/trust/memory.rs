@@ -67,6 +67,14 @@ pub struct RootMemory {
     /// Digest of its signed bytes, and of those of each version that led to it: another one of
     /// that number is a fork.
     pub versions: BTreeMap<u32, Digest>,
+    /// Keys that any of these versions let sign an index. Old indexes may be signed by them.
+    #[serde(
+        default,
+        rename = "indexKeys",
+        skip_serializing_if = "BTreeSet::is_empty",
+        with = "super::key_ids"
+    )]
+    pub index_keys: BTreeSet<KeyId>,
 }
 
 impl RootMemory {
@@ -241,6 +249,16 @@ impl Memory {
     pub fn to_value(&self) -> serde_json::Value {
         // texts, numbers, lists and maps with text keys always have a JSON form
         serde_json::to_value(Form::of(self)).unwrap_or_default()
+    }
+
+    /// This record under another id.
+    pub fn renamed(&self, id: &str) -> Memory {
+        let mut renamed = self.clone();
+        id.clone_into(&mut renamed.entry);
+        if let Some(trust) = &mut renamed.trust {
+            id.clone_into(&mut trust.id);
+        }
+        renamed
     }
 
     /// The JSON text, with a line end.

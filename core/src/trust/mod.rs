@@ -32,7 +32,7 @@ mod statement;
 mod withdrawn;
 
 pub use chain::{Roots, first_root};
-pub use entry::{Anchor, Entry, entry_id, mark_shared_keys};
+pub use entry::{Anchor, Difference, Entry, entry_id, mark_shared_keys};
 pub use error::{TrustError, Warning};
 pub use file::{TRUST_API_VERSION, TRUST_KIND, TrustFileError, parse_file};
 pub use find::find;

@@ -1,11 +1,12 @@
 //! What is remembered of all repositories, and judging by it. Import keeps it in the store, the
 //! command in a file of the user.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    Clock, Entry, Given, GivenError, KNOWN_ID, Known, MAX_MEMORY, Memory, MemoryError, Offer,
-    Standing, TrustError, Verdict, entry_id, judge,
+    Clock, Difference, Entry, Given, GivenError, KNOWN_ID, Known, MAX_MEMORY, Memory, MemoryError,
+    Offer, Root, Standing, TrustError, Verdict, Warning, entry_id, judge,
 };
 use crate::location::CanonicalUrl;
 use crate::time::Time;
@@ -37,10 +38,46 @@ impl Remembered {
         self.memories.get(id)
     }
 
+    /// The record of the repository of `entry`. One that lies under another id is given as it
+    /// will be under the id it has now: the id is only a name, what is protected is the
+    /// repository.
+    pub fn record(&self, entry: &Entry) -> Option<Cow<'_, Memory>> {
+        if let Some(memory) = self.memories.get(&entry.id) {
+            return Some(Cow::Borrowed(memory));
+        }
+        let memory = self.of_url(&entry.url)?;
+        Some(Cow::Owned(memory.renamed(&entry.id)))
+    }
+
+    /// The record of the repository at `url`, under whatever id.
+    pub fn of_url(&self, url: &CanonicalUrl) -> Option<&Memory> {
+        self.memories.values().find(|memory| memory.url == *url)
+    }
+
+    /// The id the repository of `entry` is remembered under, where that is another one.
+    pub fn other_id(&self, entry: &Entry) -> Option<&str> {
+        if self.memories.contains_key(&entry.id) {
+            return None;
+        }
+        Some(self.of_url(&entry.url)?.entry.as_str())
+    }
+
+    /// What `entry` asks otherwise than what is remembered.
+    pub fn changes(&self, entry: &Entry) -> Vec<Difference> {
+        let id = self.other_id(entry).map(|id| Difference {
+            what: "id",
+            before: id.to_owned(),
+            now: entry.id.clone(),
+        });
+        let record = self.record(entry);
+        let trust = record.as_ref().and_then(|record| record.trust.as_ref());
+        let asked = trust.map(|trust| trust.differs(entry));
+        id.into_iter().chain(asked.into_iter().flatten()).collect()
+    }
+
     /// Who is trusted for the repository at `url`, where that is remembered.
     pub fn entry(&self, url: &CanonicalUrl) -> Option<&Entry> {
-        let of = |memory: &&Memory| memory.url == *url;
-        self.memories.values().find(of)?.trust.as_ref()
+        self.of_url(url)?.trust.as_ref()
     }
 
     /// The entries of `urls`, in their order: as given, else as remembered. An entry without an
@@ -73,15 +110,15 @@ impl Remembered {
     /// Refuses an entry that asks something else than the one remembered, unless `change` says
     /// that this is meant.
     pub fn check_entry(&self, entry: &Entry, change: bool) -> Result<(), TrustError> {
-        let trust = self.memory(&entry.id).and_then(|m| m.trust.as_ref());
-        match trust {
-            Some(trust) if !change && !trust.same_trust(entry) => Err(TrustError::OtherTrust {
-                url: entry.url.clone(),
-                id: entry.id.clone(),
-                differs: trust.differs(entry),
-            }),
-            _ => Ok(()),
+        let differs = self.changes(entry);
+        if change || differs.is_empty() {
+            return Ok(());
         }
+        Err(TrustError::OtherTrust {
+            url: entry.url.clone(),
+            id: self.other_id(entry).unwrap_or(&entry.id).to_owned(),
+            differs,
+        })
     }
 
     /// Judges an offer by what is remembered of its repository and of the others.
@@ -91,28 +128,53 @@ impl Remembered {
         offer: Offer<'_>,
         clock: Clock,
     ) -> Result<Verdict, TrustError> {
-        let memory = self.memory(&entry.id);
-        let verdict = judge(entry, offer, memory, clock)?;
+        let memory = self.record(entry);
+        if memory.is_none()
+            && let Some(id) = self.known.must_have(entry)
+        {
+            return Err(TrustError::RecordMissing {
+                url: entry.url.clone(),
+                id: id.to_owned(),
+            });
+        }
+        let memory = memory.as_deref();
+        let verdict = judge(entry, offer, memory, clock);
+        let mut verdict = verdict.map_err(|error| by_root(error, entry, offer, memory))?;
         if memory.is_none_or(|memory| memory.accepted.is_none()) {
             self.known.admit(entry, &verdict)?;
+        } else if verdict.standing == Standing::Newer {
+            self.known.own(entry, &verdict)?;
+        }
+        let changes = self.changes(entry);
+        if !changes.is_empty() {
+            verdict.warnings.push(Warning::TrustChanged {
+                url: entry.url.clone(),
+                changes,
+            });
         }
         Ok(verdict)
     }
 
-    /// Takes in what was accepted. An older index changes nothing.
+    /// Takes in what is to be remembered. It lies under the id of `entry` from now on.
     pub fn accept(&mut self, entry: &Entry, verdict: &Verdict) {
         self.known.note(entry, verdict);
-        if verdict.standing != Standing::Older {
-            let memory = verdict.memory.clone();
-            self.memories.insert(entry.id.clone(), memory);
-        }
+        self.keep(verdict.memory.clone());
     }
 
-    /// Drops what was accepted under `id`; who is trusted stays. Whether there was something.
+    /// Keeps this record, in the place of every other one of its repository.
+    pub fn keep(&mut self, memory: Memory) {
+        self.known.note_memory(&memory);
+        self.memories.retain(|_, other| other.url != memory.url);
+        self.memories.insert(memory.entry.clone(), memory);
+    }
+
+    /// Drops what was accepted under `id`; who is trusted stays, and the keys it is known by.
+    /// Whether there was something.
     pub fn reset(&mut self, id: &str) -> bool {
         let Some(memory) = self.memories.remove(id) else {
-            return false;
+            return self.known.dropped(id);
         };
+        self.known.dropped(id);
         if let Some(left) = memory.reset() {
             self.memories.insert(id.to_owned(), left);
         }
@@ -153,6 +215,34 @@ impl Remembered {
         let mut values: serde_json::Map<_, _> = self.memories.iter().map(memory).collect();
         values.insert(KNOWN_ID.to_owned(), self.known.to_value());
         format!("{}\n", serde_json::Value::Object(values)).into_bytes()
+    }
+}
+
+/// A refusal of signatures that comes from an older root is one of that root.
+fn by_root(
+    error: TrustError,
+    entry: &Entry,
+    offer: Offer<'_>,
+    memory: Option<&Memory>,
+) -> TrustError {
+    let signatures = matches!(
+        error,
+        TrustError::Untrusted { .. } | TrustError::TooFew { .. }
+    );
+    let accepted = memory.and_then(|memory| memory.accepted.as_ref()?.root.as_ref());
+    let offered = offer.roots.and_then(|roots| roots.current.as_ref());
+    let offered = offered.and_then(|bytes| Root::read(bytes).ok());
+    match (accepted, offered) {
+        (Some(accepted), Some(root)) if signatures && root.version < accepted.version => {
+            TrustError::RootOlder {
+                url: entry.url.clone(),
+                version: root.version,
+                expires: root.expires,
+                accepted: accepted.version,
+                accepted_expires: accepted.expires,
+            }
+        }
+        _ => error,
     }
 }
 

@@ -99,6 +99,7 @@ fn memory(client: &Value, entry: &Entry, index: &Bytes) -> Option<Memory> {
             version,
             expires: long_ago,
             versions: [(version, digest)].into(),
+            index_keys: Default::default(),
         }
     });
     if recorded.is_none() && root.is_none() {

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod beside;
+mod change;
 mod order;
 mod repeat;
 mod roots;

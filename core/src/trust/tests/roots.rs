@@ -602,6 +602,35 @@ fn a_reset_keeps_who_is_trusted_and_drops_what_was_accepted() {
 }
 
 #[test]
+fn a_record_follows_its_repository_to_another_id() {
+    let mut publisher = Publisher::new();
+    publisher.renew();
+    let entry = publisher.entry();
+    let mut remembered = Remembered::default();
+    let verdict = publisher.judge(&Publisher::file(NOW), None).unwrap();
+    remembered.accept(&entry, &verdict);
+    let mut named = entry.clone();
+    named.id = "main".to_owned();
+    let error = remembered.check_entry(&named, false).unwrap_err();
+    assert!(error.to_string().contains("given: main"), "{error}");
+    remembered.check_entry(&named, true).unwrap();
+    let record = remembered.record(&named).unwrap().into_owned();
+    assert_eq!(record.accepted, verdict.memory.accepted);
+    assert_eq!(first_root(&named, Some(&record)), 2);
+    remembered.keep(record);
+    let mut stored = Remembered::decode(&remembered.encode()).unwrap();
+    let ids: Vec<&str> = stored.known.entries().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["main"]);
+    assert_eq!(stored.memories.len(), 1);
+    // a record that is lost is not one that never was, until somebody says so
+    stored.memories.clear();
+    assert_eq!(stored.known.must_have(&entry), Some("main"));
+    assert!(stored.reset("main"));
+    assert!(!stored.reset("main"));
+    assert_eq!(stored.known.must_have(&entry), None);
+}
+
+#[test]
 fn a_change_of_trust_must_be_meant() {
     let publisher = Publisher::new();
     let entry = publisher.entry();
@@ -613,7 +642,10 @@ fn a_change_of_trust_must_be_meant() {
     other.anchor = Anchor::any_of(public(&[&publisher.index]));
     let error = remembered.check_entry(&other, false).unwrap_err();
     assert!(matches!(error, TrustError::OtherTrust { .. }), "{error}");
-    assert!(error.to_string().contains("keys differs"), "{error}");
+    assert!(
+        error.to_string().contains("stored keys: a root by 2 of"),
+        "{error}"
+    );
     remembered.check_entry(&other, true).unwrap();
     // what is given without an id belongs to the entry the repository has
     let mut named = Remembered::default();
