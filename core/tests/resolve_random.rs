@@ -301,13 +301,20 @@ fn usual<'c>(case: &'c Case, name: &str) -> &'c str {
     }
 }
 
+/// Whether the cluster serves an API that no installed package brought and could take along.
+fn served_anyway(case: &Case, api: &str) -> bool {
+    let capability = format!("api:{api}");
+    let mut installed = case.state.packages.values();
+    case.state.apis.contains(api) && !installed.any(|i| i.provides.contains(&capability))
+}
+
 /// Whether `requirement` of `of` holds in `set`.
 fn met(case: &Case, set: &Set<'_>, of: &Facts<'_>, requirement: &Requirement) -> bool {
     if requirement.package.is_empty() {
         let capability = requirement.capability.as_str();
         let served = capability.strip_prefix("api:");
         return of.offers(capability)
-            || served.is_some_and(|api| case.state.apis.contains(api))
+            || served.is_some_and(|api| served_anyway(case, api))
             || set
                 .iter()
                 .filter_map(|(n, is)| facts(n, is))
@@ -447,7 +454,7 @@ fn with_reason<'c>(case: &Case, set: &Set<'c>) -> BTreeSet<&'c str> {
                 }
                 if requirement.package.is_empty() {
                     let served = requirement.capability.strip_prefix("api:");
-                    if served.is_some_and(|api| case.state.apis.contains(api)) {
+                    if served.is_some_and(|api| served_anyway(case, api)) {
                         continue;
                     }
                     let offering = set.iter().filter_map(|(n, is)| facts(n, is));

@@ -24,6 +24,8 @@ sandbox() {
         mount -t tmpfs none /run # sockets and state of other programs stay out of reach
         mkdir -p "$WORK/log"
         cd "$WORK"
+        # what the user of this machine trusts and has accepted is none of a test's business
+        export XDG_STATE_HOME=$WORK/state XDG_CONFIG_HOME=$WORK/config XDG_CACHE_HOME=$WORK/cache
         trap 'clean_up' EXIT
         trap 'exit 130' INT TERM HUP
         return
