@@ -166,9 +166,10 @@ impl Environment {
         Environment(owned.collect())
     }
 
-    /// Whether this holds of the value of any variable.
+    /// Whether this holds of the value of a variable that stands in for a flag.
     pub fn any(&self, holds: impl Fn(&OsStr) -> bool) -> bool {
-        self.0.values().any(|value| holds(value))
+        let mut values = VARIABLES.iter().filter_map(|v| self.0.get(v.name));
+        values.any(|value| holds(value))
     }
 
     /// The variables that are set and have no effect, and why.
