@@ -13,10 +13,8 @@ use kubepkg_core::pins::{ChartPin, Pins};
 use kubepkg_core::reference::Reference;
 use kubepkg_core::trust::{self, GivenError};
 
+use crate::listed;
 use crate::{ImportError, Judged};
-
-/// Most problems named in one message.
-const SHOWN: usize = 20;
 
 /// One thing the head claims wrongly.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -84,16 +82,7 @@ pub struct ClaimError {
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the bundle does not hold what its signed packages pin: ")?;
-        for (n, problem) in self.problems.iter().take(SHOWN).enumerate() {
-            if n > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        match self.problems.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
-        }
+        listed::write(f, &self.problems)
     }
 }
 

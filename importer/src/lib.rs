@@ -14,6 +14,7 @@ mod error;
 mod fill;
 mod import;
 mod judge;
+mod listed;
 mod plan;
 mod reset;
 mod subjects;

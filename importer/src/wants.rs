@@ -14,10 +14,8 @@ use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::trust::{Entry, Prefix};
 
+use crate::listed;
 use crate::{ImportError, Judged};
-
-/// Most problems named in one message.
-const SHOWN: usize = 20;
 
 /// One thing an entry asks that the bundle does not meet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -65,16 +63,7 @@ pub struct WantError {
 
 impl fmt::Display for WantError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, problem) in self.problems.iter().take(SHOWN).enumerate() {
-            if n > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        match self.problems.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
-        }
+        listed::write(f, &self.problems)
     }
 }
 

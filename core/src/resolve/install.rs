@@ -80,16 +80,7 @@ impl<'a> Install<'a> {
     pub(super) fn root(&self, model: &Model<'_, '_>) -> Needs {
         let mut needs = Needs::default();
         for request in self.requests {
-            let rule = Rule::Version {
-                constraint: request
-                    .constraint
-                    .as_ref()
-                    .map_or("", |c| c.as_str())
-                    .into(),
-                variant: request.variant.as_deref().unwrap_or_default().into(),
-                requested: true,
-            };
-            needs.require(model.package_set(&request.name.as_str().into(), rule));
+            needs.require(model.requested(request));
         }
         let to_stay = model.knowledge().to_stay.clone();
         for package in self.state.packages.keys().filter(|p| !self.removes(p)) {

@@ -15,6 +15,7 @@ use resolvo::{
 use super::install::Install;
 use super::knowledge::Knowledge;
 use super::pack::Pack;
+use super::request::Request;
 use super::terms::{Item, Name, Rule, Standing, Terms};
 use super::world::{self, World};
 use crate::select::Selection;
@@ -87,6 +88,17 @@ impl<'a, 'c> Model<'a, 'c> {
     /// A rule about a package.
     pub(super) fn package_set(&self, package: &Rc<str>, rule: Rule) -> VersionSetId {
         self.terms.set(Name::Package(Rc::clone(package)), rule)
+    }
+
+    /// What a request asks for.
+    pub(super) fn requested(&self, request: &Request) -> VersionSetId {
+        let constraint = request.constraint.as_ref().map_or("", |c| c.as_str());
+        let rule = Rule::Version {
+            constraint: constraint.into(),
+            variant: request.variant.as_deref().unwrap_or_default().into(),
+            requested: true,
+        };
+        self.package_set(&request.name.as_str().into(), rule)
     }
 
     /// What is required whatever is chosen.

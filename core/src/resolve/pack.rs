@@ -93,16 +93,7 @@ impl<'a> Pack<'a> {
     pub(super) fn root(&self, model: &Model<'_, '_>) -> Needs {
         let mut needs = Needs::default();
         for request in self.requests {
-            let rule = Rule::Version {
-                constraint: request
-                    .constraint
-                    .as_ref()
-                    .map_or("", |c| c.as_str())
-                    .into(),
-                variant: request.variant.as_deref().unwrap_or_default().into(),
-                requested: true,
-            };
-            needs.require(model.package_set(&request.name.as_str().into(), rule));
+            needs.require(model.requested(request));
         }
         needs
     }

@@ -31,20 +31,7 @@ pub(super) struct Solved {
 }
 
 pub(super) fn solve<'a>(world: &'a World<'_>, goal: Goal<'a>) -> Result<Solved, ResolveError> {
-    let knowledge = RefCell::new(Knowledge::default());
-    if let Goal::Install(install) = goal {
-        for (package, variant) in install.expected_variants() {
-            knowledge.borrow_mut().expect_variant(package, variant);
-        }
-    }
-    if let Goal::Pack(pack) = goal {
-        for request in pack.requests {
-            if let Some(variant) = &request.variant {
-                let mut knowledge = knowledge.borrow_mut();
-                knowledge.expect_variant(request.name.as_str(), variant);
-            }
-        }
-    }
+    let knowledge = expected(goal);
     let mut rounds = 0;
     let (mut set, mut followed) = settle(world, goal, &knowledge, &mut rounds)?;
     let displaced = displaced(world, goal, &knowledge.borrow(), &set);
@@ -64,14 +51,29 @@ pub(super) fn solve<'a>(world: &'a World<'_>, goal: Goal<'a>) -> Result<Solved, 
     })
 }
 
-/// The proof that there is no set, where there is none; what there is is not improved.
-pub(super) fn refuted(world: &World<'_>, goal: Goal<'_>) -> Option<ResolveError> {
-    let knowledge = RefCell::new(Knowledge::default());
-    if let Goal::Install(install) = goal {
-        for (package, variant) in install.expected_variants() {
-            knowledge.borrow_mut().expect_variant(package, variant);
+/// What is known before the first round: the variants that are asked for whatever is chosen.
+fn expected(goal: Goal<'_>) -> RefCell<Knowledge> {
+    let mut knowledge = Knowledge::default();
+    match goal {
+        Goal::Install(install) => {
+            for (package, variant) in install.expected_variants() {
+                knowledge.expect_variant(package, variant);
+            }
+        }
+        Goal::Pack(pack) => {
+            for request in pack.requests {
+                if let Some(variant) = &request.variant {
+                    knowledge.expect_variant(request.name.as_str(), variant);
+                }
+            }
         }
     }
+    RefCell::new(knowledge)
+}
+
+/// The proof that there is no set, where there is none; what there is is not improved.
+pub(super) fn refuted(world: &World<'_>, goal: Goal<'_>) -> Option<ResolveError> {
+    let knowledge = expected(goal);
     settle(world, goal, &knowledge, &mut 0).err()
 }
 
