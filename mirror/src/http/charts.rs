@@ -21,42 +21,41 @@ use super::{Asking, Shared};
 use crate::route::decode;
 use crate::source::Source;
 
-/// The views built since the names last changed.
-#[derive(Clone, Debug, Default)]
-pub struct ChartCache(Arc<Mutex<Built>>);
+/// Most folders whose views are kept. A site has a handful of chart repositories; more are
+/// built again when they are asked for.
+const KEPT: usize = 32;
 
-#[derive(Debug, Default)]
-struct Built {
-    /// The names they were built from.
-    names: Option<Arc<Names>>,
-    /// Only folders that hold charts, so requests for others cannot make it grow.
-    views: HashMap<RepositoryName, Arc<View>>,
-}
+/// The views that were asked for, each with what it was built from.
+#[derive(Clone, Debug, Default)]
+pub struct ChartCache(Arc<Mutex<HashMap<RepositoryName, Arc<View>>>>);
 
 impl ChartCache {
     /// The view of `folder`, `None` when no chart lies right below it. May block; of several
-    /// that ask at once one builds it.
+    /// that ask at once one builds it. A push elsewhere costs nothing, one into the folder the
+    /// charts of one repository.
     fn view(
         &self,
         source: &dyn Source,
-        names: &Arc<Names>,
+        names: &Names,
         folder: &RepositoryName,
     ) -> Result<Option<Arc<View>>, StoreError> {
-        let mut built = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !built
-            .names
-            .as_ref()
-            .is_some_and(|held| Arc::ptr_eq(held, names))
-        {
-            built.views.clear();
-            built.names = Some(Arc::clone(names));
-        }
-        if let Some(view) = built.views.get(folder) {
+        let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = views.get(folder);
+        if let Some(view) = last.filter(|view| view.is_of(names, folder)) {
             return Ok(Some(Arc::clone(view)));
         }
-        let view = View::build(source, names, folder)?.map(Arc::new);
-        if let Some(view) = &view {
-            built.views.insert(folder.clone(), Arc::clone(view));
+        let view = View::build(source, names, folder, last.map(|view| &**view))?.map(Arc::new);
+        match &view {
+            // only folders that hold charts, so requests for others cannot make it grow
+            Some(view) => {
+                if views.len() >= KEPT && !views.contains_key(folder) {
+                    views.clear();
+                }
+                views.insert(folder.clone(), Arc::clone(view));
+            }
+            None => {
+                views.remove(folder);
+            }
         }
         Ok(view)
     }

@@ -110,6 +110,74 @@ async fn the_index_follows_the_names_and_keeps_its_tag_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_change_elsewhere_reads_nothing_again_and_one_here_only_what_changed() {
+    let server = Running::start().await;
+    for name in ["a", "b", "c"] {
+        add(&server.store, name, "1.0.0", name.as_bytes());
+    }
+    let target = format!("/charts/{FOLDER}/index.yaml");
+    let opened = || {
+        server
+            .store
+            .opened
+            .load(std::sync::atomic::Ordering::SeqCst)
+    };
+    let read = async || {
+        let before = opened();
+        let index = server.get(&target).await.json();
+        (
+            opened() - before,
+            index["entries"].as_object().unwrap().len(),
+        )
+    };
+    assert_eq!(read().await, (6, 3), "manifest and config of each");
+    add(&server.store, "d", "1.0.0", b"x");
+    assert_eq!(read().await, (2, 4));
+    let beside = "charts.example.com_8443/other/x";
+    server
+        .store
+        .manifest_in(beside, &image(&server.store, beside, "x"), &["1"]);
+    assert_eq!(read().await, (0, 4));
+    add(&server.store, "b", "2.0.0", b"new");
+    assert_eq!(read().await, (4, 4), "both versions of b");
+    server.store.commit(&[Change::Tag {
+        repository: format!("{FOLDER}/c").parse().unwrap(),
+        tag: "1.0.0".parse().unwrap(),
+        new: None,
+    }]);
+    assert_eq!(read().await, (0, 3));
+}
+
+#[tokio::test]
+async fn an_index_of_thousands_of_charts_is_right() {
+    let server = Running::start().await;
+    for n in 0..3000 {
+        let version = format!("1.0.{n}");
+        add(
+            &server.store,
+            &format!("chart-{}", n % 300),
+            &version,
+            version.as_bytes(),
+        );
+    }
+    let target = format!("/charts/{FOLDER}/index.yaml");
+    let index = server.get(&target).await.json();
+    let entries = index["entries"].as_object().unwrap();
+    assert_eq!(entries.len(), 300);
+    for (name, versions) in entries {
+        let versions = versions.as_array().unwrap();
+        assert_eq!(versions.len(), 10, "{name}");
+        for version in versions {
+            let version = version["version"].as_str().unwrap();
+            let n: usize = version.rsplit('.').next().unwrap().parse().unwrap();
+            assert_eq!(*name, format!("chart-{}", n % 300));
+        }
+    }
+    let archive = format!("/charts/{FOLDER}/chart-299-1.0.2999.tgz");
+    assert_eq!(server.get(&archive).await.body, b"1.0.2999");
+}
+
+#[tokio::test]
 async fn of_two_manifests_of_one_version_the_tagged_one_counts() {
     let server = Running::start().await;
     add(&server.store, "web", "1.0.0", b"first build");

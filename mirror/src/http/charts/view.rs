@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Included, Unbounded};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kubepkg_core::chart;
@@ -18,6 +19,8 @@ use crate::source::Source;
 /// A chart repository as it is served.
 #[derive(Debug)]
 pub struct View {
+    /// What it was built from: each repository, and the charts found there.
+    parts: BTreeMap<RepositoryName, (Arc<Repository>, Arc<[Chart]>)>,
     /// `index.yaml`, written as JSON: every reader of YAML reads it, and no scalar can be
     /// misread.
     pub index: Bytes,
@@ -48,78 +51,124 @@ struct Chart {
     provenance: Option<Descriptor>,
 }
 
+/// The repositories right below `folder`, in order.
+fn below<'n>(
+    names: &'n Names,
+    folder: &RepositoryName,
+) -> impl Iterator<Item = (&'n RepositoryName, &'n Arc<Repository>)> {
+    let prefix = format!("{folder}/");
+    names
+        .repositories
+        .range::<str, _>((Included(prefix.as_str()), Unbounded))
+        .map(move |(name, repository)| (name.as_str().strip_prefix(&prefix), name, repository))
+        .map_while(|(rest, name, repository)| Some((rest?, name, repository)))
+        .filter(|(rest, ..)| !rest.contains('/'))
+        .map(|(_, name, repository)| (name, repository))
+}
+
 impl View {
-    /// Reads the charts right below `folder`. `None` when there are none.
+    /// Whether nothing changed right below `folder` since this was built.
+    pub fn is_of(&self, names: &Names, folder: &RepositoryName) -> bool {
+        let mut below = below(names, folder);
+        let same = self.parts.iter().all(|(name, (was, _))| {
+            let now = below.next();
+            now.is_some_and(|(other, is)| name == other && Arc::ptr_eq(was, is))
+        });
+        same && below.next().is_none()
+    }
+
+    /// Lists the charts right below `folder`. Repositories that are as they were in `last` are
+    /// not read again. `None` when there are no charts.
     pub fn build(
         source: &dyn Source,
         names: &Names,
         folder: &RepositoryName,
+        last: Option<&View>,
     ) -> Result<Option<View>, StoreError> {
-        let prefix = format!("{folder}/");
-        let below = names
-            .repositories
-            .range::<str, _>((Included(prefix.as_str()), Unbounded))
-            .take_while(|(name, _)| name.as_str().starts_with(&prefix))
-            .filter(|(name, _)| !name.as_str()[prefix.len()..].contains('/'));
-        let mut charts = Vec::new();
-        for (name, repository) in below {
-            // Only tags are vouched for: what is attached to a chart comes from anybody, and
-            // could be a chart of its own.
-            for (tag, tagged) in &repository.tags {
-                let digest = &tagged.digest;
-                let Some(entry) = repository.manifests.get(digest).filter(|e| may_be_chart(e))
-                else {
-                    continue;
-                };
-                match chart(source, repository, digest, entry)? {
-                    Ok(Some(chart)) if is_tag_of(tag, &chart.version) => charts.push(chart),
-                    Ok(_) => {}
-                    Err(why) => tracing::warn!(%name, %digest, why, "chart not listed"),
-                }
-            }
-        }
-        Ok((!charts.is_empty()).then(|| View::of(charts)))
-    }
-
-    fn of(mut charts: Vec<Chart>) -> View {
-        // stable: of two the smaller tag stays first
-        charts.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
-        charts.dedup_by(|b, a| a.name == b.name && a.version == b.version);
-        let mut entries: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        let mut files = BTreeMap::new();
-        for chart in charts {
-            let file = format!("{}-{}.tgz", chart.name, chart.version);
-            let mut metadata = chart.metadata;
-            metadata.insert("urls".to_owned(), json!([file]));
-            metadata.remove("digest");
-            if chart.archive.digest.algorithm() == Algorithm::Sha256 {
-                let hex = chart.archive.digest.hex();
-                metadata.insert("digest".to_owned(), hex.into());
-            }
-            if let Some(provenance) = chart.provenance {
-                let blob = Blob {
-                    digest: provenance.digest,
-                    size: provenance.size,
-                    media_type: "application/pgp-signature",
-                };
-                files.insert(format!("{file}.prov"), blob);
-            }
-            let blob = Blob {
-                digest: chart.archive.digest,
-                size: chart.archive.size,
-                media_type: "application/gzip",
+        let mut parts = BTreeMap::new();
+        for (name, repository) in below(names, folder) {
+            let known = last
+                .and_then(|view| view.parts.get(name))
+                .filter(|(was, _)| Arc::ptr_eq(was, repository));
+            let charts = match known {
+                Some((_, charts)) => Arc::clone(charts),
+                None => charts(source, name, repository)?.into(),
             };
-            files.insert(file, blob);
-            entries.entry(chart.name).or_default().push(metadata.into());
+            parts.insert(name.clone(), (Arc::clone(repository), charts));
         }
-        let index = json!({"apiVersion": "v1", "entries": entries});
-        let index = Bytes::from(format!("{index:#}\n"));
-        View {
+        let found: Vec<&Chart> = parts.values().flat_map(|(_, charts)| &**charts).collect();
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let (index, files) = list(found);
+        Ok(Some(View {
             digest: Digest::sha256(&index),
             index,
             files,
+            parts,
+        }))
+    }
+}
+
+/// The charts of one repository.
+fn charts(
+    source: &dyn Source,
+    name: &RepositoryName,
+    repository: &Repository,
+) -> Result<Vec<Chart>, StoreError> {
+    let mut charts = Vec::new();
+    // Only tags are vouched for: what is attached to a chart comes from anybody, and could be a
+    // chart of its own.
+    for (tag, tagged) in &repository.tags {
+        let digest = &tagged.digest;
+        let Some(entry) = repository.manifests.get(digest).filter(|e| may_be_chart(e)) else {
+            continue;
+        };
+        match chart(source, repository, digest, entry)? {
+            Ok(Some(chart)) if is_tag_of(tag, &chart.version) => charts.push(chart),
+            Ok(_) => {}
+            Err(why) => tracing::warn!(%name, %digest, why, "chart not listed"),
         }
     }
+    Ok(charts)
+}
+
+/// The index of these charts, and their files by name.
+fn list(mut charts: Vec<&Chart>) -> (Bytes, BTreeMap<String, Blob>) {
+    // stable: of two the smaller tag stays first
+    charts.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    charts.dedup_by(|b, a| a.name == b.name && a.version == b.version);
+    let mut entries: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let mut files = BTreeMap::new();
+    for chart in charts {
+        let file = format!("{}-{}.tgz", chart.name, chart.version);
+        let mut metadata = chart.metadata.clone();
+        metadata.insert("urls".to_owned(), json!([file]));
+        metadata.remove("digest");
+        if chart.archive.digest.algorithm() == Algorithm::Sha256 {
+            let hex = chart.archive.digest.hex();
+            metadata.insert("digest".to_owned(), hex.into());
+        }
+        if let Some(provenance) = &chart.provenance {
+            let blob = Blob {
+                digest: provenance.digest,
+                size: provenance.size,
+                media_type: "application/pgp-signature",
+            };
+            files.insert(format!("{file}.prov"), blob);
+        }
+        let blob = Blob {
+            digest: chart.archive.digest,
+            size: chart.archive.size,
+            media_type: "application/gzip",
+        };
+        files.insert(file, blob);
+        let versions = entries.entry(&chart.name).or_default();
+        versions.push(metadata.into());
+    }
+    let index = json!({"apiVersion": "v1", "entries": entries});
+    let index = Bytes::from(format!("{index:#}\n"));
+    (index, files)
 }
 
 /// A chart's manifest shows its config's type as its own; where none was recorded only the
