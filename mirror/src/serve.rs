@@ -3,29 +3,36 @@
 //! Time is limited between two signs of life of a connection, never as a whole: a pull of
 //! 40 GB over a slow line is as welcome as a short one.
 
-use std::future::{Future, IntoFuture as _};
+mod connection;
+mod guard;
+
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::store::StoreError;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, Sleep};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use self::connection::{Connections, Phase};
 use crate::http::Server;
+
+/// The address a request came from; an extension of every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
 
 /// What connections may take up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// How long a connection may pass without moving a byte.
     pub idle: Duration,
+    /// How long a client may take to send the head of a request, once it has begun.
+    pub head: Duration,
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
     /// After the end was asked for: how long answers under way may take.
@@ -33,12 +40,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Five minutes (a node unpacking a layer on a slow disk stops reading for a while), a
-    /// few connections for each of a thousand nodes, and less than the 30 s in which
-    /// Kubernetes ends a pod.
+    /// Five minutes (a node unpacking a layer on a slow disk stops reading for a while), half a
+    /// minute for the few hundred bytes of a head, a few connections for each of a thousand
+    /// nodes, and less than the 30 s in which Kubernetes ends a pod.
     fn default() -> Limits {
         Limits {
             idle: Duration::from_secs(300),
+            head: Duration::from_secs(30),
             connections: 4096,
             drain: Duration::from_secs(25),
         }
@@ -79,6 +87,10 @@ impl Classify for ServeError {
     }
 }
 
+/// How long to wait when no connection can be accepted, for want of file descriptors mostly:
+/// those that end meanwhile make room.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Serves on `listener` until `shutdown` is done, then lets the answers under way end.
 ///
 /// The store is read once before the first connection is accepted, so that one that cannot be
@@ -101,141 +113,59 @@ pub async fn serve_with(
     let source = server.source();
     source.names().await.map_err(ServeError::Store)?;
 
-    let listener = Guarded {
-        listener,
-        idle: limits.idle,
-        room: Arc::new(Semaphore::new(limits.connections)),
-    };
-    let (ending, ended) = tokio::sync::oneshot::channel();
-    let shutdown = async move {
-        shutdown.await;
-        // nobody listens any more only when serving is over
-        let _ = ending.send(());
-    };
-    let serving = axum::serve(listener, server.into_router())
-        .with_graceful_shutdown(shutdown)
-        .into_future();
-    let overdue = async move {
-        match ended.await {
-            Ok(()) => tokio::time::sleep(limits.drain).await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        served = serving => served.map_err(ServeError::Socket),
-        () = overdue => {
-            tracing::warn!(after = ?limits.drain, "ended with answers still under way");
-            Ok(())
-        }
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let connections = Connections::new(server.into_answers(), limits);
+    let (phase, watched) = watch::channel(Phase::Serving);
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let (stream, peer, permit) = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = accept(&listener, &room) => accepted?,
+        };
+        let (connections, watched) = (connections.clone(), watched.clone());
+        tokio::spawn(async move {
+            connections.talk(stream, peer, watched).await;
+            drop(permit);
+        });
     }
+    drop((listener, watched));
+
+    // closed when the last connection has dropped its receiver
+    phase.send_replace(Phase::Ending);
+    if tokio::time::timeout(limits.drain, phase.closed())
+        .await
+        .is_err()
+    {
+        tracing::warn!(after = ?limits.drain, "ended with answers still under way");
+        phase.send_replace(Phase::Over);
+    }
+    Ok(())
 }
 
-/// Accepts a bounded number of connections, each of which ends when it is idle for too long.
-struct Guarded {
-    listener: TcpListener,
-    idle: Duration,
-    room: Arc<Semaphore>,
-}
-
-impl Listener for Guarded {
-    type Io = Idle<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // the semaphore is never closed; without a permit the connection is merely uncounted
-        let permit = Arc::clone(&self.room).acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        // small answers would else wait for the client's delayed acknowledgement
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot set TCP_NODELAY");
-        }
-        (Idle::new(stream, self.idle, permit), address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-/// A stream that fails when nothing moved in either direction for a while.
-struct Idle<S> {
-    stream: S,
-    limit: Duration,
-    moved: Instant,
-    alarm: Pin<Box<Sleep>>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl<S> Idle<S> {
-    fn new(stream: S, limit: Duration, permit: Option<OwnedSemaphorePermit>) -> Idle<S> {
-        Idle {
-            stream,
-            limit,
-            moved: Instant::now(),
-            alarm: Box::pin(tokio::time::sleep(limit)),
-            _permit: permit,
-        }
-    }
-
-    /// Passes on what the stream said; when it has to wait, only until the limit. The alarm is
-    /// moved when it goes off, not with every byte.
-    fn judge<T>(&mut self, cx: &mut Context<'_>, said: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if said.is_ready() {
-            self.moved = Instant::now();
-            return said;
-        }
-        while self.alarm.as_mut().poll(cx).is_ready() {
-            let due = self.moved + self.limit;
-            if due <= Instant::now() {
-                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+/// The next connection, as soon as there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Result<(TcpStream, SocketAddr, Option<OwnedSemaphorePermit>), ServeError> {
+    // the semaphore is never closed; without a permit the connection is merely uncounted
+    let permit = Arc::clone(room).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => return Ok((stream, peer, permit)),
+            // the socket itself cannot be used, now or later
+            Err(error)
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::BADF | Errno::NOTSOCK | Errno::INVAL)
+                ) =>
+            {
+                return Err(ServeError::Socket(error));
             }
-            self.alarm.as_mut().reset(due);
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot accept a connection");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
-        Poll::Pending
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Idle<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let said = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.judge(cx, said)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Idle<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let said = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(cx, said)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let said = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.judge(cx, said)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let said = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(cx, said)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let said = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(cx, said)
     }
 }

@@ -15,6 +15,7 @@ mod lists;
 mod manifest;
 mod range;
 mod referrers;
+mod service;
 mod sites;
 
 use std::sync::Arc;
@@ -37,6 +38,8 @@ use self::referrers::Question;
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError};
 use crate::source::Source;
+
+pub(crate) use self::service::Answers;
 
 const API_VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
 const DOCKER_CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
@@ -132,13 +135,9 @@ impl Server {
         Arc::clone(&self.shared.source)
     }
 
-    /// The whole server as a router, to be put on a socket by [`crate::serve::serve`] or
-    /// mounted elsewhere.
-    pub fn into_router(self) -> Router {
-        let own = Router::new()
-            .fallback(answer)
-            .with_state(Arc::new(self.shared));
-        self.extra.fallback_service(own)
+    /// The whole server, to be put on a socket by [`crate::serve::serve`].
+    pub(crate) fn into_answers(self) -> Answers {
+        Answers::new(Arc::new(self.shared), self.extra)
     }
 }
 

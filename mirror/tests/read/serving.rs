@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Extension;
 use axum::routing::get;
 use kubepkg_mirror::http::Server;
-use kubepkg_mirror::serve::{Limits, ServeError, serve};
+use kubepkg_mirror::serve::{Limits, Peer, ServeError, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -157,4 +158,43 @@ async fn clients_that_leave_early_leave_the_server_well() {
     }
     assert_eq!(server.get("/v2/").await.status, 200);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_knows_where_it_came_from() {
+    let who = get(|Extension(Peer(peer)): Extension<Peer>| async move { peer.ip().to_string() });
+    let routes = Router::new().route("/who", who);
+    let server = Running::with(Limits::default(), |s| s.routes(routes)).await;
+    assert_eq!(server.get("/who").await.body, b"127.0.0.1");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_not_waited_for() {
+    let limits = Limits {
+        head: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(b"GET /v2/ HTTP/1.1\r\nHost:").await.unwrap();
+    assert!(matches!(slow.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+
+    // an answer may take longer than that, and so may the time between two requests
+    let bytes = vec![7; 32 * 1024 * 1024];
+    let digest = server.store.blob_in(R, &bytes);
+    let mut stream = request(&server, &format!("/v2/{R}/blobs/{digest}")).await;
+    let mut taken = vec![0; 1 << 20];
+    stream.read_exact(&mut taken).await.unwrap();
+    let mut waiting = request(&server, "/v2/").await;
+    let mut answered = Vec::new();
+    while !answered.ends_with(b"{}") {
+        waiting.read_buf(&mut answered).await.unwrap();
+    }
+    let closed = tokio::time::timeout(4 * limits.head, waiting.read(&mut [0; 1])).await;
+    assert!(closed.is_err(), "{closed:?}");
+    let mut rest = Vec::new();
+    let again = b"GET /v2/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(again).await.unwrap();
+    stream.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() > bytes.len() - taken.len() && rest.ends_with(b"{}"));
 }

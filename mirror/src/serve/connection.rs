@@ -1,0 +1,98 @@
+//! One connection: HTTP/1.1, or HTTP/2 when the client begins with it.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::guard::{Answering, Asked, Guarded};
+use super::{Limits, Peer};
+use crate::http::Answers;
+
+/// How long a server still serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Until it is asked to end.
+    Serving,
+    /// Until the answers under way are sent.
+    Ending,
+    /// No longer.
+    Over,
+}
+
+/// What all connections of a server have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Connections {
+    answers: Arc<Answers>,
+    limits: Limits,
+    protocol: Builder<TokioExecutor>,
+}
+
+impl Connections {
+    pub(super) fn new(answers: Answers, limits: Limits) -> Connections {
+        let mut protocol = Builder::new(TokioExecutor::new());
+        // its limit also ends connections that wait for their next request; see `Guarded`
+        protocol.http1().header_read_timeout(None);
+        protocol.http2().timer(TokioTimer::new());
+        Connections {
+            answers: Arc::new(answers),
+            limits,
+            protocol,
+        }
+    }
+
+    /// Answers what comes on `stream` until the client or the server ends it.
+    pub(super) async fn talk(
+        self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut phase: watch::Receiver<Phase>,
+    ) {
+        // small answers would else wait for the client's delayed acknowledgement
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let asked = Arc::new(Asked::default());
+        let stream = Guarded::new(stream, &self.limits, Arc::clone(&asked));
+        let answers = self.answers;
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let open = asked.begin(request.version());
+            let answers = Arc::clone(&answers);
+            request.extensions_mut().insert(Peer(peer));
+            async move {
+                let response = answers.answer(request.map(Body::new)).await;
+                Ok::<_, Infallible>(response.map(|body| Answering { body, _open: open }))
+            }
+        });
+        let mut talk = pin!(
+            self.protocol
+                .serve_connection(TokioIo::new(stream), service)
+        );
+        loop {
+            tokio::select! {
+                ended = &mut talk => {
+                    if let Err(error) = ended {
+                        // clients leave when they have what they want: no failure of anybody
+                        tracing::debug!(%peer, error = &*error, "connection ended");
+                    }
+                    return;
+                }
+                changed = phase.changed() => match changed {
+                    Ok(()) if *phase.borrow_and_update() == Phase::Ending => {
+                        talk.as_mut().graceful_shutdown();
+                    }
+                    _ => return,
+                },
+            }
+        }
+    }
+}

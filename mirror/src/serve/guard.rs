@@ -1,0 +1,195 @@
+//! Ends connections on which nothing happens.
+//!
+//! Two limits: how long nothing at all may move, and how long a client may take to say what
+//! it asks for, which else could be drawn out for ever byte by byte. The socket does not know
+//! where a request begins and the answers do not see the socket, so both tell [`Asked`].
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Version;
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+use super::Limits;
+
+/// What is known of the requests of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Requests whose answer was not yet handed over in full.
+    open: AtomicUsize,
+    /// A request was read to the end of its head since the socket last looked.
+    complete: AtomicBool,
+    /// Several requests share the connection: there is no time in which none is awaited.
+    multiplexed: AtomicBool,
+}
+
+impl Asked {
+    /// Notes that the head of a request was read.
+    pub(super) fn begin(self: &Arc<Asked>, version: Version) -> Open {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        self.complete.store(true, Ordering::Relaxed);
+        if version > Version::HTTP_11 {
+            self.multiplexed.store(true, Ordering::Relaxed);
+        }
+        Open(Arc::clone(self))
+    }
+
+    /// Whether what the client sends can only be the head of a request.
+    fn head_is_due(&self) -> bool {
+        self.open.load(Ordering::Relaxed) == 0 && !self.multiplexed.load(Ordering::Relaxed)
+    }
+}
+
+/// A request that is being answered, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Open(Arc<Asked>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A body that keeps its request open.
+#[derive(Debug)]
+pub(super) struct Answering<B> {
+    pub(super) body: B,
+    pub(super) _open: Open,
+}
+
+impl<B: Body + Unpin> Body for Answering<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream that fails when a limit is passed.
+pub(super) struct Guarded<S> {
+    stream: S,
+    idle: Duration,
+    head: Duration,
+    asked: Arc<Asked>,
+    /// When something last moved.
+    moved: Instant,
+    /// When the head of a request began to come in.
+    begun: Option<Instant>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl<S> Guarded<S> {
+    pub(super) fn new(stream: S, limits: &Limits, asked: Arc<Asked>) -> Guarded<S> {
+        let now = Instant::now();
+        Guarded {
+            stream,
+            idle: limits.idle,
+            head: limits.head,
+            asked,
+            moved: now,
+            begun: None,
+            alarm: Box::pin(tokio::time::sleep_until(now + limits.idle.min(limits.head))),
+        }
+    }
+
+    /// Passes on what the stream said; when it has to wait, only until a limit. The alarm is
+    /// moved when it goes off, not with every byte.
+    fn judge<T>(&mut self, cx: &mut Context<'_>, said: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if said.is_ready() {
+            self.moved = Instant::now();
+            return said;
+        }
+        if self.asked.complete.load(Ordering::Relaxed) {
+            self.begun = None;
+        }
+        while self.alarm.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let idle = self.moved + self.idle;
+            let due = self.begun.map_or(idle, |begun| idle.min(begun + self.head));
+            if due <= now {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            // a head may begin any time, and its limit is the shorter one
+            self.alarm.as_mut().reset(due.min(now + self.head));
+        }
+        Poll::Pending
+    }
+
+    /// Notes that `n` bytes were read.
+    fn heard(&mut self, n: usize) {
+        if self.asked.complete.swap(false, Ordering::Relaxed) {
+            self.begun = None;
+        }
+        if n > 0 && self.begun.is_none() && self.asked.head_is_due() {
+            self.begun = Some(self.moved);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let said = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let said = self.judge(cx, said);
+        if said.is_ready() {
+            self.heard(buffer.filled().len() - before);
+        }
+        said
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let said = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.judge(cx, said)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let said = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.judge(cx, said)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let said = Pin::new(&mut self.stream).poll_flush(cx);
+        self.judge(cx, said)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let said = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.judge(cx, said)
+    }
+}
