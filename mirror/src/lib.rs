@@ -2,8 +2,8 @@
 //!
 //! [`store`] keeps content and names on a file system. [`route`] and [`namespace`] say, without
 //! any I/O, what a request asks for and where that may be looked for; [`http`] answers it from
-//! a [`source::Source`]; [`serve`] puts it on a socket. Nothing here asks another machine for
-//! anything.
+//! a [`source::Source`]; [`serve`] puts it on a socket. [`wanted`] counts what was asked for in
+//! vain. Nothing here asks another machine for anything.
 
 pub mod http;
 pub mod namespace;
@@ -11,3 +11,4 @@ pub mod route;
 pub mod serve;
 pub mod source;
 pub mod store;
+pub mod wanted;

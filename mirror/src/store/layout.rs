@@ -46,6 +46,11 @@ impl Layout {
         self.root.join("reserve")
     }
 
+    /// What clients asked for and did not get.
+    pub(super) fn wanted(&self) -> PathBuf {
+        self.root.join("wanted")
+    }
+
     pub(super) fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
     }

@@ -9,6 +9,7 @@
 //! trust/<entry>.json                   what was accepted
 //! commits/<n>.json                     commit records, numbered without gaps
 //! uploads/, leases/                    what is being pushed; what must not be collected
+//! wanted                               what was asked for and is not here
 //! reserve, lock, generation            room for a full disk; the lock; number of the newest commit
 //! .tmp-<random>/                       what one process is making; removed when it is gone
 //! ```
@@ -34,6 +35,7 @@ mod records;
 mod sealed;
 mod snapshot;
 mod sync;
+mod wanted;
 mod work;
 
 use std::future::poll_fn;
