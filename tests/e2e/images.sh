@@ -50,8 +50,8 @@ note_layer() {
 layout_blob() {
     local digest
     digest=$(digest_of "$2")
-    mkdir -p "$1/blobs/sha256"
-    cp "$2" "$1/blobs/sha256/${digest#sha256:}"
+    mkdir -p "$1/blobs/$algorithm"
+    cp "$2" "$1/blobs/${digest/://}"
     printf '%s' "$digest"
 }
 

@@ -149,7 +149,24 @@ files() {
     await "$1" eval "curl -s --max-time 2 -o /dev/null http://127.0.0.1:$2/"
 }
 
-digest_of() { printf 'sha256:%s' "$(sha256sum <"$1" | cut -d' ' -f1)"; }
+# kubepkg, and the mirror it serves.
+mirror=127.0.0.1:5001
+kubepkg() { "$KUBEPKG" --no-progress "$@"; }
+
+# serve_store STORE [flags]: starts a server on it; `stop mirror` ends it.
+serve_store() {
+    local store=$1
+    shift
+    daemon mirror "$KUBEPKG" mirror serve --store "$store" --listen "$mirror" "$@"
+    await mirror answers "http://$mirror/healthz"
+}
+
+# digest_of FILE: by `algorithm`, which a caller sets to sha512 where it wants that.
+algorithm=sha256
+digest_of() { printf '%s:%s' "$algorithm" "$("${algorithm}sum" <"$1" | cut -d' ' -f1)"; }
+
+# is DIGEST FILE: the file has that digest.
+is() { echo "${1#*:}  $2" | "${1%%:*}sum" --check --quiet; }
 
 # Ends the containers and removes what they leave in the cgroup tree, the one thing outside the
 # namespaces. A script that ended before `finish` did fail, and says so in the closing line.

@@ -3,11 +3,8 @@
 # index, a single manifest, Docker schema 2) with a layer each, a chart in a registry, a classic
 # one. For scripts that make and import it hundreds of times.
 
-mirror=127.0.0.1:5001
 create=(bundle create second --repo "http://$web/index.yaml" --public-key "$WORK/release.pub" --mirror "http://$upstream")
 import=(bundle import "$WORK/tiny.tar" --public-key "$WORK/release.pub")
-
-kubepkg() { "$KUBEPKG" --no-progress "$@"; }
 
 tiny_upstream() {
     local layout=$WORK/layout layers=$WORK/layers note=$WORK/layers/second one two
@@ -49,12 +46,6 @@ what_is_served() {
     done
     awk -v at="http://$mirror/" -v to="$WORK/got/" '{ printf "url = \"%s%s\"\noutput = \"%s%d\"\n", at, $2, to, NR }' "$WORK/wanted" >"$WORK/wanted.curl"
     awk -v to="$WORK/got/" '{ sub(/^sha256:/, "", $1); printf "%s  %s%d\n", $1, to, NR }' "$WORK/wanted" >"$WORK/wanted.sums"
-}
-
-# serve_store STORE: starts a server on it; `stop mirror` ends it.
-serve_store() {
-    daemon mirror "$KUBEPKG" mirror serve --store "$1" --listen "$mirror"
-    await mirror answers "http://$mirror/healthz"
 }
 
 # content STORE: compares what its server gives with upstream. Prints `none` or `all`; a part, a
