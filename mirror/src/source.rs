@@ -13,12 +13,39 @@ use crate::store::FileStore;
 pub type NamesFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Arc<Names>, StoreError>> + Send + 'a>>;
 
+/// A step in a store that either is done or fails.
+pub type DoneFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+
+/// What is known of content besides that a name promises it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is amiss.
+    Sound,
+    /// Collection may remove it. Who tells a client that it is here says [`Source::rescue`]
+    /// first.
+    Condemned,
+    /// Its bytes were found to be damaged: it is not here until it is brought again.
+    Quarantined,
+}
+
 /// The read side of a store.
 pub trait Source: Send + Sync + 'static {
     /// All names as of the newest commit. Asked once per request, so it must be cheap while
     /// nothing was committed; as long as that is so it returns the same `Arc`, by which a
     /// caller can tell that what it derived from the names still holds.
     fn names(&self) -> NamesFuture<'_>;
+
+    /// What is known of some content, as of the last [`Source::names`]. Touches memory only.
+    fn standing(&self, _digest: &Digest) -> Standing {
+        Standing::Sound
+    }
+
+    /// Says that content is wanted, before a client is told that it is here: collection leaves
+    /// it alone for a while. [`StoreError::Missing`] where it has just gone. A store that is
+    /// only read has nothing to do: who writes it does not know its readers.
+    fn rescue(&self, _digests: Vec<Digest>) -> DoneFuture<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// The content with this digest, `None` when it is not here. May block.
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError>;
@@ -35,6 +62,14 @@ pub trait Source: Send + Sync + 'static {
 impl<T: Source + ?Sized> Source for Arc<T> {
     fn names(&self) -> NamesFuture<'_> {
         (**self).names()
+    }
+
+    fn standing(&self, digest: &Digest) -> Standing {
+        (**self).standing(digest)
+    }
+
+    fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        (**self).rescue(digests)
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
@@ -54,6 +89,19 @@ impl<T: Source + ?Sized> Source for Arc<T> {
 impl Source for FileStore {
     fn names(&self) -> NamesFuture<'_> {
         Box::pin(FileStore::names(self))
+    }
+
+    fn standing(&self, digest: &Digest) -> Standing {
+        FileStore::standing(self, digest)
+    }
+
+    fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        Box::pin(async move {
+            match self.can_write() {
+                true => FileStore::rescue(self, digests).await,
+                false => Ok(()),
+            }
+        })
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {

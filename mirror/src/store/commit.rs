@@ -74,6 +74,11 @@ impl Writable {
     pub(super) fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
         batch.check()?;
         let _lock = self.lock.hold()?;
+        self.commit_held(expected, batch)
+    }
+
+    /// The same, under the lock; the batch was checked.
+    pub(super) fn commit_held(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
         let newest = self.redo()?;
         if newest != expected {
             return Ok(Committed::Conflict { newest });
@@ -83,6 +88,8 @@ impl Writable {
         let mut part = Part::load(&self.layout, units)?;
         let changes = part.apply(&batch.changes, number);
         let content = self.check_content(&batch.changes, &part)?;
+        // the record says that they are wanted, and that is durable
+        self.rescue(content.iter().copied(), false)?;
 
         let mut prepared = self.prepare(&part, number)?;
         prepared.before.extend(self.content.unsettled(&content));

@@ -1,8 +1,8 @@
 //! `blobs/`: content by digest. What lies there under its final name is whole, right and
 //! durable.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fs::File;
+use std::collections::{BTreeSet, HashSet};
+use std::fs::{self, File};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kubepkg_core::Digest;
 use kubepkg_core::store::{FileRange, StoreError};
 
-use super::disk::{self, Disk, failed};
+use super::disk::{self, failed};
 use super::intake::Staged;
 use super::layout::Layout;
-use super::sync::Syncer;
-use super::work::Work;
+use super::open::Writable;
+use super::work::ignore_missing;
 
 /// How many digests this process remembers as durable. Forgetting costs a sync, no more.
 const REMEMBERED: usize = 100_000;
+
+/// How much content is brought into place under one hold of the lock: a few milliseconds.
+const PLACED_AT_ONCE: usize = 64;
 
 /// What this process knows of content beyond what the files say.
 #[derive(Debug, Default)]
@@ -60,49 +63,6 @@ impl Content {
         open_range(self.layout.blob(digest))
     }
 
-    /// Brings staged content into place, durably.
-    pub(super) fn publish(
-        &self,
-        staged: Vec<Staged>,
-        work: &Work,
-        disk: &Disk,
-        syncer: &Syncer,
-    ) -> Result<(), StoreError> {
-        work.sync(staged.iter().map(|staged| &staged.file))?;
-
-        let digests: Vec<Digest> = staged.iter().map(|staged| staged.digest).collect();
-        let mut by_folder: BTreeMap<PathBuf, Vec<Staged>> = BTreeMap::new();
-        for staged in staged {
-            let folder = self.layout.blob_folder(&staged.digest);
-            by_folder.entry(folder).or_default().push(staged);
-        }
-        let mut to_sync = BTreeSet::new();
-        let folders: Vec<PathBuf> = by_folder.keys().cloned().collect();
-        for (folder, group) in by_folder {
-            to_sync.extend(disk.ensure_folder(self.layout.root(), &folder)?);
-            for staged in group {
-                self.place(staged)?;
-            }
-            to_sync.insert(folder);
-        }
-        let synced = syncer.folders(&to_sync);
-        let mut memory = self.memory();
-        if let Err(e) = synced {
-            memory.suspect.extend(digests);
-            return Err(e);
-        }
-        if memory.durable.len() + digests.len() > REMEMBERED {
-            memory.durable.clear();
-        }
-        for digest in &digests {
-            memory.suspect.remove(digest);
-        }
-        memory.durable.extend(digests);
-        drop(memory);
-        disk.settle(self.layout.root(), &folders);
-        Ok(())
-    }
-
     /// The folders that have to be synced before a commit may name this content: others may
     /// have brought it and not come to their sync.
     pub(super) fn unsettled<'a>(
@@ -117,6 +77,7 @@ impl Content {
             .collect()
     }
 
+    /// Renames staged content into its place, unless it is there already.
     fn place(&self, staged: Staged) -> Result<(), StoreError> {
         let path = self.layout.blob(&staged.digest);
         let there = disk::length(&path)?;
@@ -131,8 +92,80 @@ impl Content {
         Ok(())
     }
 
+    /// Notes how the sync of the folders of this content ended.
+    fn synced(&self, digests: Vec<Digest>, well: bool) {
+        let mut memory = self.memory();
+        if !well {
+            memory.suspect.extend(digests);
+            return;
+        }
+        if memory.durable.len() + digests.len() > REMEMBERED {
+            memory.durable.clear();
+        }
+        for digest in &digests {
+            memory.suspect.remove(digest);
+        }
+        memory.durable.extend(digests);
+    }
+
+    /// Removes content. Answers how many bytes went. Its folder is still to be synced.
+    pub(super) fn unlink(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        let path = self.layout.blob(digest);
+        let Some(size) = disk::length(&path)? else {
+            return Ok(None);
+        };
+        ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))?;
+        let mut memory = self.memory();
+        memory.durable.remove(digest);
+        memory.suspect.remove(digest);
+        Ok(Some(size))
+    }
+
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writable {
+    /// Brings staged content into place, durably.
+    ///
+    /// "It is there already" is said under the lock only, and only of content that is then not
+    /// condemned: who removes content holds the lock too, and looks at the list under it. So
+    /// what a caller was told is there stays for a whole grace, and nobody's file is removed
+    /// for that of another. The bytes are synced before the lock is taken, the folders after
+    /// it is given back.
+    pub(super) fn publish(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
+        self.work.sync(staged.iter().map(|staged| &staged.file))?;
+
+        let digests: Vec<Digest> = staged.iter().map(|staged| staged.digest).collect();
+        let mut to_sync = BTreeSet::new();
+        let mut folders = BTreeSet::new();
+        for staged in &staged {
+            let folder = self.layout.blob_folder(&staged.digest);
+            if folders.insert(folder.clone()) {
+                to_sync.extend(self.disk.ensure_folder(self.layout.root(), &folder)?);
+                to_sync.insert(folder);
+            }
+        }
+        let mut staged = staged.into_iter();
+        loop {
+            let group: Vec<Staged> = staged.by_ref().take(PLACED_AT_ONCE).collect();
+            if group.is_empty() {
+                break;
+            }
+            let _lock = self.lock.hold()?;
+            self.rescue(group.iter().map(|staged| staged.digest), true)?;
+            for staged in group {
+                let digest = staged.digest;
+                self.content.place(staged)?;
+                self.heal(&digest)?;
+            }
+        }
+        let synced = self.syncer.folders(&to_sync);
+        self.content.synced(digests, synced.is_ok());
+        synced?;
+        self.disk.settle(self.layout.root(), &folders);
+        Ok(())
     }
 }
 

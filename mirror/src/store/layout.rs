@@ -79,8 +79,24 @@ impl Layout {
         self.root.join("leases")
     }
 
+    /// What collection may remove.
+    pub(super) fn condemned(&self) -> PathBuf {
+        self.root.join("condemned")
+    }
+
+    /// Damaged content, kept aside for people to look at.
+    pub(super) fn quarantine(&self) -> PathBuf {
+        self.root.join("quarantine")
+    }
+
+    /// Where content lies once it was found to be damaged.
+    pub(super) fn quarantined(&self, digest: &Digest) -> PathBuf {
+        let name = format!("{}-{}", digest.algorithm().as_str(), digest.hex());
+        self.quarantine().join(name)
+    }
+
     /// The folders every store has.
-    pub(super) fn folders(&self) -> [PathBuf; 7] {
+    pub(super) fn folders(&self) -> [PathBuf; 8] {
         [
             self.blobs(),
             self.names(),
@@ -89,6 +105,7 @@ impl Layout {
             self.trust(),
             self.uploads(),
             self.leases(),
+            self.quarantine(),
         ]
     }
 

@@ -10,7 +10,9 @@
 //! commits/<n>.json                     commit records, numbered without gaps
 //! uploads/, leases/                    what is being pushed; what must not be collected
 //! wanted                               what was asked for and is not here
-//! reserve, lock, generation            room for a full disk; the lock; number of the newest commit
+//! condemned, quarantine/               what collection may remove; damaged content, kept aside
+//! reserve, lock, generation            room for a full disk; the lock; number of the newest
+//!                                      commit, and of changes of what is condemned
 //! .tmp-<random>/                       what one process is making; removed when it is gone
 //! ```
 //!
@@ -20,6 +22,7 @@
 //! may write to one store. Source: design page "mirror", "Store".
 
 mod blocking;
+mod collect;
 mod commit;
 mod content;
 mod direct;
@@ -59,6 +62,8 @@ pub use lease::Lease;
 pub use open::OpenMode;
 use open::{Opened, Writable};
 
+use crate::source::Standing;
+
 /// How much of a stream is gathered before it is hashed and written in one go.
 const GATHER: usize = 512 * 1024;
 
@@ -93,14 +98,48 @@ impl FileStore {
         self.opened.layout.root()
     }
 
+    /// Whether this process may change the store.
+    pub fn can_write(&self) -> bool {
+        self.opened.writable.is_some()
+    }
+
     /// All names as of the newest commit, from memory. When nothing was committed since the
-    /// last call, this costs one read of twenty bytes; then readers get the same [`Arc`].
+    /// last call, this costs one read of a few bytes; then readers get the same [`Arc`].
+    /// [`FileStore::standing`] is brought up with it.
     pub async fn names(&self) -> Result<Arc<Names>, StoreError> {
-        if let Some(names) = self.opened.snapshot.fresh(&self.opened.generation)? {
+        let counters = self.opened.generation.counters()?;
+        if !self.opened.standings.is_fresh(counters.content) {
+            self.work(move |opened| opened.standings.refresh(&opened.layout, counters.content))
+                .await?;
+        }
+        if let Some(names) = self.opened.snapshot.fresh(counters.sequence) {
             return Ok(names);
         }
         self.work(|opened| opened.snapshot.refresh(&opened.layout, &opened.generation))
             .await
+    }
+
+    /// What is known of content besides that a name promises it, as of the last
+    /// [`FileStore::names`].
+    pub fn standing(&self, digest: &Digest) -> Standing {
+        self.opened.standings.of(digest)
+    }
+
+    /// Says that these are wanted: what is condemned among them has its grace before it again,
+    /// durably. Where one was removed meanwhile, that is [`StoreError::Missing`].
+    pub async fn rescue(&self, digests: Vec<Digest>) -> Result<(), StoreError> {
+        self.work(move |opened| {
+            let writable = opened.writable()?;
+            let _lock = writable.lock.hold()?;
+            writable.rescue(digests.iter().copied(), true)?;
+            for digest in digests {
+                if opened.content.size(&digest)?.is_none() {
+                    return Err(StoreError::Missing { digest });
+                }
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// The content with this digest. Opens one file, which is quick enough to do anywhere.
@@ -292,8 +331,7 @@ impl Store for FileStore {
     async fn publish(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
         self.work(|opened| {
             let writable = opened.writable()?;
-            let (work, disk, syncer) = (&writable.work, &writable.disk, &writable.syncer);
-            writable.content.publish(staged, work, disk, syncer)
+            writable.publish(staged)
         })
         .await
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kubepkg_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 
+use super::collect::Standings;
 use super::content::Content;
 use super::disk::{Disk, failed};
 use super::generation::Generation;
@@ -50,6 +51,7 @@ pub(super) struct Opened {
     pub(super) generation: Arc<Generation>,
     pub(super) content: Arc<Content>,
     pub(super) snapshot: Snapshot,
+    pub(super) standings: Arc<Standings>,
     pub(super) writable: Option<Writable>,
 }
 
@@ -58,6 +60,7 @@ pub(super) struct Writable {
     pub(super) layout: Layout,
     pub(super) generation: Arc<Generation>,
     pub(super) content: Arc<Content>,
+    pub(super) standings: Arc<Standings>,
     pub(super) disk: Arc<Disk>,
     pub(super) syncer: Arc<Syncer>,
     pub(super) work: Arc<Work>,
@@ -106,6 +109,7 @@ fn open_read_only(root: &Path) -> Result<Opened, StoreError> {
         generation: Arc::new(Generation::new(&path, file)),
         content: Arc::new(Content::new(layout.clone())),
         snapshot: Snapshot::default(),
+        standings: Arc::new(Standings::new()),
         writable: None,
         layout,
     })
@@ -151,11 +155,13 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         tracing::warn!(error = %e, "no reserve for a full disk could be made");
     }
     let content = Arc::new(Content::new(layout.clone()));
+    let standings = Arc::new(Standings::new());
     drop(held);
     let writable = Writable {
         layout: layout.clone(),
         generation: Arc::clone(&generation),
         content: Arc::clone(&content),
+        standings: Arc::clone(&standings),
         disk,
         syncer,
         work,
@@ -169,6 +175,7 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         generation,
         content,
         snapshot: Snapshot::default(),
+        standings,
         writable: Some(writable),
     })
 }

@@ -18,12 +18,11 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The names, if nothing was committed since they were read. Reads 20 bytes of an open file.
-    pub(super) fn fresh(&self, generation: &Generation) -> Result<Option<Arc<Names>>, StoreError> {
-        let current = self.current();
-        let newest = generation.read()?;
+    /// The names, if nothing was committed after `newest`, which the counter says.
+    pub(super) fn fresh(&self, newest: Option<u64>) -> Option<Arc<Names>> {
         // names read while somebody commits may be ahead of the counter
-        Ok(current.filter(|names| newest.is_some_and(|newest| newest <= names.sequence)))
+        self.current()
+            .filter(|names| newest.is_some_and(|newest| newest <= names.sequence))
     }
 
     /// The names, brought up to the newest commit.
@@ -36,7 +35,7 @@ impl Snapshot {
             .refreshing
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(names) = self.fresh(generation)? {
+        if let Some(names) = self.fresh(generation.read()?) {
             return Ok(names);
         }
         let names = match (self.current(), generation.read()?) {
