@@ -15,6 +15,7 @@ mod progress;
 mod report;
 mod repositories;
 mod root_files;
+mod settings_pages;
 mod signing;
 mod state;
 mod summary;

@@ -12,6 +12,7 @@ use super::store_folder;
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
+use crate::settings_pages;
 use crate::units::count;
 
 /// Flags of `mirror serve`.
@@ -72,7 +73,9 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         if address.ip().is_loopback() {
             printer.say("only this machine can reach it; see --listen");
         }
-        let server = Server::new(store).own_names(&arguments.own_name);
+        let server = Server::new(store)
+            .own_names(&arguments.own_name)
+            .settings(settings_pages::maker("http"));
         serve(listener, server, interrupt.requested()).await?;
         printer.say("stopped");
         Ok(())

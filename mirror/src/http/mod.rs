@@ -16,6 +16,7 @@ mod manifest;
 mod range;
 mod referrers;
 mod service;
+mod settings;
 mod sites;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ use crate::route::{self, Ask, Endpoint, Place, RouteError};
 use crate::source::Source;
 
 pub(crate) use self::service::Answers;
+pub use self::settings::{NoSettings, SettingsAsked, SettingsFile, SettingsMaker};
 
 const API_VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
 const DOCKER_CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
@@ -59,6 +61,7 @@ struct Shared {
     manifests: ManifestCache,
     charts: ChartCache,
     buffers: Arc<Pool>,
+    settings: Option<SettingsMaker>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -107,6 +110,7 @@ impl Server {
                 manifests: ManifestCache::default(),
                 charts: ChartCache::default(),
                 buffers: Arc::default(),
+                settings: None,
             },
             extra: Router::new(),
         }
@@ -120,6 +124,13 @@ impl Server {
         self.shared
             .own_names
             .extend(names.filter_map(|name| canonical_host(name.as_ref())));
+        self
+    }
+
+    /// Serves settings for nodes at `/node-config/<kind>`.
+    #[must_use]
+    pub fn settings(mut self, maker: SettingsMaker) -> Server {
+        self.shared.settings = Some(maker);
         self
     }
 
@@ -260,6 +271,11 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
             Ok(names) => charts::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
         }
+    } else if let (Some(maker), Some(rest)) = (&shared.settings, path.strip_prefix("/node-config/"))
+    {
+        names(shared)
+            .await
+            .and_then(|names| settings::answer(maker, asking, &names, rest))
     } else if path == "/healthz" {
         return health(shared, asking).await;
     } else {
