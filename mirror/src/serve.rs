@@ -5,6 +5,7 @@
 
 mod connection;
 mod guard;
+mod wire;
 
 use std::future::Future;
 use std::io;

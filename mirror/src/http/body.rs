@@ -13,16 +13,18 @@ use http_body::{Body, Frame, SizeHint};
 use kubepkg_core::store::FileRange;
 use tokio::task::JoinHandle;
 
-use super::buffers::{Buffer, Pool};
+use super::buffers::{Buffer, Pool, is_cached};
+use super::handoff::{self, Handoff};
 
-/// Sends its pieces one after the other. What lies in the page cache is read where the body
-/// is polled, the rest on the blocking pool: a cold disk never holds up a runtime thread. It
-/// reads only as fast as the client takes it.
+/// Sends its pieces one after the other, only as fast as the client takes them. What lies in
+/// the page cache is handed to the socket as it is, or read where the body is polled; the rest
+/// is read on the blocking pool: a cold disk never holds up a runtime thread.
 #[derive(Debug)]
 pub struct FileBody {
     pieces: VecDeque<Piece>,
     left: u64,
     pool: Arc<Pool>,
+    handoff: Option<Handoff>,
     waiting: Option<JoinHandle<io::Result<Buffer>>>,
 }
 
@@ -37,12 +39,14 @@ enum Piece {
 }
 
 impl FileBody {
-    /// An empty body; pieces are added to its end.
-    pub fn new(pool: Arc<Pool>) -> FileBody {
+    /// An empty body; pieces are added to its end. With a `handoff` it does not read what can
+    /// go from file to socket.
+    pub fn new(pool: Arc<Pool>, handoff: Option<Handoff>) -> FileBody {
         FileBody {
             pieces: VecDeque::new(),
             left: 0,
             pool,
+            handoff,
             waiting: None,
         }
     }
@@ -71,18 +75,38 @@ impl FileBody {
 
     /// Accounts for a read of the first piece.
     fn took(&mut self, buffer: Buffer) -> io::Result<Bytes> {
-        let n = buffer.filled() as u64;
-        if n == 0 {
+        if buffer.filled() == 0 {
             // the length was announced; ending the connection is the only honest answer left
             tracing::error!("a file of the store ends early");
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        self.advance(buffer.filled() as u64);
+        Ok(buffer.freeze())
+    }
+
+    /// The first piece is `n` bytes shorter.
+    fn advance(&mut self, n: u64) {
         if let Some(Piece::File { offset, left, .. }) = self.pieces.front_mut() {
             *offset += n;
             *left -= n;
         }
         self.left -= n;
-        Ok(buffer.freeze())
+    }
+
+    /// Hands the beginning of the first piece to the socket, if that has a use and the socket
+    /// would not have to wait for the disk.
+    fn hand_over(&mut self) -> Option<Bytes> {
+        let Some(Piece::File { file, offset, left }) = self.pieces.front() else {
+            return None;
+        };
+        let handoff = self.handoff.as_ref()?;
+        let len = (*left).min(handoff::MOST);
+        if len < handoff::LEAST || handoff.is_taken() || !is_cached(file, *offset, len) {
+            return None;
+        }
+        let given = handoff.give(file, *offset, len)?;
+        self.advance(len);
+        Some(given)
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -93,6 +117,9 @@ impl FileBody {
             return Poll::Ready(Some(buffer.and_then(|buffer| self.took(buffer))));
         }
         loop {
+            if let Some(given) = self.hand_over() {
+                return Poll::Ready(Some(Ok(given)));
+            }
             match self.pieces.front() {
                 None => return Poll::Ready(None),
                 Some(Piece::Memory(_)) => {

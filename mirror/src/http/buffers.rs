@@ -141,6 +141,23 @@ impl Buffer {
     }
 }
 
+/// How far apart [`is_cached`] looks. Files come into the page cache and leave it in runs
+/// of pages of at least this size.
+const STRIDE: usize = 64 * 1024;
+
+/// Whether `len` bytes from `offset` on lie in the page cache, as far as one can tell without
+/// looking at every page.
+pub fn is_cached(file: &File, offset: u64, len: u64) -> bool {
+    let Some(last) = len.checked_sub(1) else {
+        return true;
+    };
+    let looked = (0..last).step_by(STRIDE).chain([last]);
+    let mut byte = [0];
+    looked
+        .map(|at| cached::read(file, &mut byte, offset + at))
+        .all(|read| matches!(read, Ok(1)))
+}
+
 /// Reads at `offset` without moving the file's position, which many readers share.
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(file, buffer, offset)?)

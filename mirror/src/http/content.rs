@@ -107,7 +107,7 @@ impl Described {
                 "its size is not the one recorded",
             ));
         }
-        let mut body = FileBody::new(Arc::clone(pool));
+        let mut body = FileBody::new(Arc::clone(pool), asking.handoff.clone());
         let status = match wanted {
             Wanted::Parts(spans) => {
                 self.partial(&spans, &range, &mut headers, &mut body);

@@ -11,6 +11,7 @@ mod charts;
 mod conditional;
 mod content;
 mod error;
+mod handoff;
 mod lists;
 mod manifest;
 mod range;
@@ -40,6 +41,7 @@ use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError};
 use crate::source::Source;
 
+pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
 pub(crate) use self::service::Answers;
 pub use self::settings::{NoSettings, SettingsAsked, SettingsFile, SettingsMaker};
 
@@ -78,6 +80,8 @@ struct Asking {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
+    /// Where files are handed to the socket; `None` when there is something between.
+    handoff: Option<Handoff>,
 }
 
 impl Asking {
@@ -154,11 +158,12 @@ impl Server {
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     // no read has a body; what a client sends all the same is not looked at
-    let (parts, _) = request.into_parts();
+    let (mut parts, _) = request.into_parts();
     let asking = Asking {
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
+        handoff: parts.extensions.remove(),
     };
     let mut response = match route::parse(&asking.method, asking.path(), asking.query()) {
         Err(RouteError::Elsewhere) => beside(&shared, &asking).await,

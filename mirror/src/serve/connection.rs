@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use axum::body::Body;
-use http::Request;
+use http::{Request, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -15,8 +15,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::guard::{Answering, Asked, Guarded};
+use super::wire::Wire;
 use super::{Limits, Peer};
-use crate::http::Answers;
+use crate::http::{Answers, Handoff};
 
 /// How long a server still serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ impl Connections {
         let mut protocol = Builder::new(TokioExecutor::new());
         // its limit also ends connections that wait for their next request; see `Guarded`
         protocol.http1().header_read_timeout(None);
+        // bodies are queued, never copied together: see `Handoff`
+        protocol.http1().writev(true);
         protocol.http2().timer(TokioTimer::new());
         Connections {
             answers: Arc::new(answers),
@@ -62,12 +65,20 @@ impl Connections {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let asked = Arc::new(Asked::default());
+        let handoff = Handoff::default();
+        let stream = Wire::new(stream, handoff.clone());
         let stream = Guarded::new(stream, &self.limits, Arc::clone(&asked));
         let answers = self.answers;
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let open = asked.begin(request.version());
+            let version = request.version();
+            let open = asked.begin(version);
             let answers = Arc::clone(&answers);
-            request.extensions_mut().insert(Peer(peer));
+            let extensions = request.extensions_mut();
+            extensions.insert(Peer(peer));
+            // HTTP/2 copies bodies into frames
+            if version <= Version::HTTP_11 {
+                extensions.insert(handoff.clone());
+            }
             async move {
                 let response = answers.answer(request.map(Body::new)).await;
                 Ok::<_, Infallible>(response.map(|body| Answering { body, _open: open }))

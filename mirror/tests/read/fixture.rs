@@ -90,6 +90,12 @@ impl Memory {
         files.insert(*digest, range);
     }
 
+    /// Cuts the file that holds some content short, behind `len` bytes of the content.
+    pub fn cut(&self, digest: &Digest, len: u64) {
+        let range = self.files.lock().unwrap()[digest].clone();
+        range.file.set_len(range.offset + len).unwrap();
+    }
+
     /// Changes names in one step.
     pub fn commit(&self, changes: &[Change]) {
         let mut names = self.names.lock().unwrap();

@@ -1,0 +1,222 @@
+//! A socket that sends parts of files where a body yielded their placeholder.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::http::{Handoff, Part, is_placeholder};
+
+/// A socket, and the place where files are handed over to it.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    handoff: Handoff,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream, handoff: Handoff) -> Wire {
+        Wire { stream, handoff }
+    }
+
+    /// Does `work`, which must not wait, as soon as the socket takes bytes.
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        mut work: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match self.stream.try_io(Interest::WRITABLE, &mut work) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) => {}
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    /// Sends at most `len` bytes of the part that was handed over.
+    fn poll_part(&self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, || {
+            self.handoff.send(|part| match part {
+                Some(part) if len <= part.left => self.send_file(part, len),
+                _ => Err(broken("a placeholder came without its file")),
+            })
+        })
+    }
+
+    fn send_file(&self, part: &Part, len: usize) -> io::Result<usize> {
+        let mut offset = part.offset;
+        match rustix::fs::sendfile(&self.stream, &part.file, Some(&mut offset), len) {
+            Ok(0) => {
+                // the length was announced; ending the connection is the only honest answer
+                tracing::error!("a file of the store ends early");
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Ok(sent) => Ok(sent),
+            Err(rustix::io::Errno::IO) => {
+                tracing::error!("cannot read a file of the store");
+                Err(rustix::io::Errno::IO.into())
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+fn broken(what: &'static str) -> io::Error {
+    tracing::error!("{what}");
+    io::Error::other(what)
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if is_placeholder(bytes) {
+            return self.poll_part(cx, bytes.len());
+        }
+        // pieces come here one by one only after they were copied together
+        if self.handoff.is_taken() {
+            return Poll::Ready(Err(broken("a placeholder was copied")));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let first = slices.iter().position(|slice| !slice.is_empty());
+        let slices = &slices[first.unwrap_or_default()..];
+        match slices.iter().position(|slice| is_placeholder(slice)) {
+            None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
+            Some(0) => self.poll_part(cx, slices[0].len()),
+            // what stands before the file goes into one packet with its beginning
+            Some(before) => self.poll_send(cx, || {
+                let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
+                let mut nothing = SendAncillaryBuffer::default();
+                Ok(sendmsg(
+                    &self.stream,
+                    &slices[..before],
+                    &mut nothing,
+                    flags,
+                )?)
+            }),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // everything was written
+        if self.handoff.is_taken() {
+            return Poll::Ready(Err(broken("a file was handed over and not sent")));
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn connected(handoff: &Handoff) -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (server, _) = server.unwrap();
+        (Wire::new(server, handoff.clone()), client.unwrap())
+    }
+
+    fn file() -> Arc<File> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[b'f'; 100_000]).unwrap();
+        Arc::new(file)
+    }
+
+    #[tokio::test]
+    async fn what_stands_before_a_file_goes_before_it() {
+        let handoff = Handoff::default();
+        let (mut wire, mut client) = connected(&handoff).await;
+        let placeholder = handoff.give(&file(), 10, 50_000).unwrap();
+        let slices = |done: usize| {
+            let before = [b"" as &[u8], b"head", b"er", &placeholder, b"after"];
+            let mut skip = done;
+            before.map(|piece| {
+                let cut = skip.min(piece.len());
+                skip -= cut;
+                IoSlice::new(&piece[cut..])
+            })
+        };
+        let mut done = 0;
+        while done < 50_011 {
+            done += wire.write_vectored(&slices(done)).await.unwrap();
+        }
+        wire.flush().await.unwrap();
+        drop(wire);
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        let want = [b"header" as &[u8], &[b'f'; 50_000], b"after"].concat();
+        assert!(got == want);
+    }
+
+    #[tokio::test]
+    async fn no_byte_of_a_placeholder_is_sent_for_itself() {
+        let handoff = Handoff::default();
+        let (mut wire, mut client) = connected(&handoff).await;
+        let stale = handoff.give(&file(), 0, 70_000).unwrap();
+        let copied = stale.to_vec();
+        assert!(wire.write(&copied).await.is_err(), "it was copied");
+        assert!(wire.flush().await.is_err(), "it was lost");
+        wire.write_all(&stale).await.unwrap();
+        assert!(wire.write(&stale).await.is_err(), "its file was sent");
+        handoff.give(&file(), 0, 10).unwrap();
+        assert!(wire.write(&stale).await.is_err(), "it is another's");
+        drop(wire);
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        assert!(got == [b'f'; 70_000]);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_ends_early_is_an_error() {
+        let handoff = Handoff::default();
+        let (mut wire, _client) = connected(&handoff).await;
+        let placeholder = handoff.give(&file(), 90_000, 50_000).unwrap();
+        assert_eq!(wire.write(&placeholder).await.unwrap(), 10_000);
+        let ended = wire.write(&placeholder[10_000..]).await.unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
