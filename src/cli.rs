@@ -98,6 +98,22 @@ pub enum BundleVerb {
 pub enum MirrorVerb {
     /// Serve a store as an OCI registry and chart repository
     Serve(commands::mirror_serve::Arguments),
+    /// List the repositories in a store and what they weigh
+    List(commands::mirror_list::Arguments),
+    /// Show what an image in a store is made of, or the whole store
+    Stat(commands::mirror_stat::Arguments),
+    /// Bring an image into another repository of the same store
+    Copy(commands::mirror_copy::Arguments),
+    /// Give an image in a store another tag
+    Tag(commands::mirror_tag::Arguments),
+    /// Take a tag or an image out of a store
+    Rm(commands::mirror_rm::Arguments),
+    /// Check a store to its last byte, and mend what can be mended
+    Check(commands::mirror_check::Arguments),
+    /// List what clients asked for and did not get
+    Wanted(commands::mirror_wanted::Arguments),
+    /// Copy a store while it is served
+    Backup(commands::mirror_backup::Arguments),
 }
 
 /// Kinds of node settings.
@@ -167,6 +183,11 @@ impl Verb {
             Verb::Search(arguments) => &arguments.reporting,
             Verb::Plan(arguments) => &arguments.reporting,
             Verb::Trust(TrustVerb::Show(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::List(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::Stat(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::Check(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::Wanted(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::Backup(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Create(_))
             | Verb::Mirror(_)
             | Verb::NodeConfig(_)

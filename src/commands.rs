@@ -4,7 +4,16 @@ pub mod bundle_create;
 pub mod bundle_import;
 pub mod bundle_inspect;
 pub mod bundle_verify;
+pub mod mirror_backup;
+pub mod mirror_check;
+pub mod mirror_copy;
+pub mod mirror_list;
+mod mirror_reference;
+pub mod mirror_rm;
 pub mod mirror_serve;
+pub mod mirror_stat;
+pub mod mirror_tag;
+pub mod mirror_wanted;
 pub mod node_config;
 pub mod plan;
 pub mod repo_config;
@@ -33,6 +42,14 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Bundle(BundleVerb::Verify(arguments)) => bundle_verify::run(arguments, printer),
         Verb::Bundle(BundleVerb::Import(arguments)) => bundle_import::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Serve(arguments)) => mirror_serve::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::List(arguments)) => mirror_list::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Stat(arguments)) => mirror_stat::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Copy(arguments)) => mirror_copy::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Tag(arguments)) => mirror_tag::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Rm(arguments)) => mirror_rm::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Check(arguments)) => mirror_check::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Wanted(arguments)) => mirror_wanted::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Backup(arguments)) => mirror_backup::run(arguments, printer),
         Verb::NodeConfig(NodeConfigVerb::Containerd(arguments)) => {
             node_config::run_containerd(arguments, printer)
         }

@@ -76,6 +76,7 @@ classified_types![
     kubepkg_importer::ClaimError,
     kubepkg_importer::ImportError,
     kubepkg_importer::WantError,
+    kubepkg_mirror::manage::ManageError,
     kubepkg_mirror::serve::ServeError,
     kubepkg_node_config::Error,
     kubepkg_remote::RemoteError,

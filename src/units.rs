@@ -78,6 +78,24 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
+/// A size as given to a flag: a number of bytes, or one with `KiB`, `MiB`, `GiB` or `TiB`.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is no size: write it like 500KiB, 20MiB or 1GiB");
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let factor: u64 = match text[digits..].trim_start() {
+        "" | "B" => 1,
+        "KiB" | "K" | "k" => 1 << 10,
+        "MiB" | "M" => 1 << 20,
+        "GiB" | "G" => 1 << 30,
+        "TiB" | "T" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(factor).ok_or_else(wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +112,21 @@ mod tests {
             (u64::MAX, "16383 PiB"),
         ] {
             assert_eq!(size(bytes), want);
+        }
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, want) in [
+            ("0", 0),
+            ("512", 512),
+            ("20MiB", 20 << 20),
+            ("1 GiB", 1 << 30),
+        ] {
+            assert_eq!(parse_size(text), Ok(want));
+        }
+        for text in ["", "MiB", "1MB", "-1", "1.5MiB", "99999999999TiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 

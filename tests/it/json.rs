@@ -48,7 +48,10 @@ fn the_page_names_every_member_of_an_answer() {
     scratch
         .run(&[&new[..], &["--index-key", "ann.pub", "-o", "r.yaml"]].concat())
         .ok();
-    let answers: [(&str, &[&str]); 11] = [
+    let host = publisher.upstream.host().replace(':', "_");
+    let reference = format!("{host}/web:1.0");
+    let wanted = [("mirror stat", &[reference.as_str(), "--store", "m"][..])];
+    let answers: [(&str, &[&str]); 16] = [
         ("version", &[]),
         ("repo list", &[]),
         ("repo show", &["main"]),
@@ -66,8 +69,13 @@ fn the_page_names_every_member_of_an_answer() {
             &["site.tar", "--store", "m", "--public-key", "release.pub"],
         ),
         ("trust show", &["--store", "m"]),
+        ("mirror list", &["--store", "m"]),
+        ("mirror stat", &["--store", "m"]),
+        ("mirror check", &["--store", "m"]),
+        ("mirror wanted", &["--store", "m"]),
+        ("mirror backup", &["copy", "--store", "m"]),
     ];
-    for (verb, more) in answers {
+    for (verb, more) in answers.into_iter().chain(wanted) {
         let mut call: Vec<&str> = verb.split(' ').collect();
         call.extend(more);
         call.extend(["-o", "json"]);

@@ -25,6 +25,7 @@ mod samples;
 mod served;
 mod serving;
 mod signing;
+mod tending;
 mod trust;
 mod usage;
 mod version;

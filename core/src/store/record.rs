@@ -116,6 +116,11 @@ pub enum Cause {
     Import(Box<Receipt>),
     /// A client pushed, or a local tool filled the store.
     Push,
+    /// An operator changed names by hand.
+    Command {
+        /// The verb, e.g. `rm`.
+        verb: String,
+    },
     /// What was accepted under a trust entry was dropped, because somebody asked for it.
     TrustReset {
         /// Id of the entry.

@@ -38,12 +38,12 @@ struct Prepared {
 }
 
 /// The repository files of one index.
-struct PreparedSet {
-    set: TemporaryFolder,
+pub(super) struct PreparedSet {
+    pub(super) set: TemporaryFolder,
     /// The set's own folders.
-    folders: BTreeSet<PathBuf>,
+    pub(super) folders: BTreeSet<PathBuf>,
     /// Where it will lie.
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Writable {
@@ -252,7 +252,11 @@ impl Writable {
     }
 
     /// The files of a site in a folder that can become `place`.
-    fn site_set(&self, entry: &SiteEntry, place: PathBuf) -> Result<PreparedSet, StoreError> {
+    pub(super) fn site_set(
+        &self,
+        entry: &SiteEntry,
+        place: PathBuf,
+    ) -> Result<PreparedSet, StoreError> {
         let set = self.work.folder()?;
         let mut folders = BTreeSet::from([set.path().to_owned()]);
         for (path, file) in &entry.files {

@@ -57,6 +57,11 @@ impl Disk {
         }
     }
 
+    /// User and group of everything that is made.
+    pub(super) fn owner(&self) -> (u32, u32) {
+        (self.uid, self.gid)
+    }
+
     /// Creates a file that was not there.
     pub(super) fn create(&self, path: &Path) -> Result<File, StoreError> {
         let file = OpenOptions::new()

@@ -14,6 +14,31 @@ pub(super) const TEMPORARY: &str = ".tmp-";
 /// Digits of a generation number: all of `u64`, so that it is written over in place.
 pub(super) const NUMBER_WIDTH: usize = 20;
 
+/// Everything that may lie in a store's root, temporaries left aside.
+const ROOT: [&str; 21] = [
+    "kubepkg-store.json",
+    "blobs",
+    "names",
+    "sites",
+    "commits",
+    "trust",
+    "uploads",
+    "leases",
+    "attached",
+    "condemned",
+    "quarantine",
+    "reserve",
+    "lock",
+    "generation",
+    "wanted",
+    "scrub",
+    "collector",
+    "gc.sock",
+    "pins",
+    "users",
+    "lost+found",
+];
+
 /// The paths of one store.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
@@ -49,6 +74,11 @@ impl Layout {
     /// What clients asked for and did not get.
     pub(super) fn wanted(&self) -> PathBuf {
         self.root.join("wanted")
+    }
+
+    /// How far the scrub came.
+    pub(super) fn scrub(&self) -> PathBuf {
+        self.root.join("scrub")
     }
 
     pub(super) fn blobs(&self) -> PathBuf {
@@ -119,6 +149,11 @@ impl Layout {
             || [self.lock(), self.generation(), self.reserve()]
                 .iter()
                 .any(ours)
+    }
+
+    /// Whether something of this name belongs into a store's root.
+    pub(super) fn knows(name: &str) -> bool {
+        name.starts_with(TEMPORARY) || ROOT.contains(&name)
     }
 
     pub(super) fn blob(&self, digest: &Digest) -> PathBuf {

@@ -9,7 +9,7 @@
 //! trust/<entry>.json                   what was accepted
 //! commits/<n>.json                     commit records, numbered without gaps
 //! uploads/, leases/                    what is being pushed; what must not be collected
-//! wanted                               what was asked for and is not here
+//! wanted, scrub                        what was asked for and is not here; how far the scrub is
 //! condemned, quarantine/               what collection may remove; damaged content, kept aside
 //! reserve, lock, generation            room for a full disk; the lock; number of the newest
 //!                                      commit, and of changes of what is condemned
@@ -21,7 +21,9 @@
 //! temporaries, one killed after leaves a record that the next one finishes. Several processes
 //! may write to one store. Source: design page "mirror", "Store".
 
+mod backup;
 mod blocking;
+pub mod check;
 mod collect;
 mod commit;
 mod content;
@@ -35,6 +37,7 @@ mod lock;
 mod open;
 mod part;
 mod records;
+mod scrub;
 mod sealed;
 mod snapshot;
 mod sync;
@@ -55,12 +58,14 @@ use kubepkg_core::store::{
 };
 use tokio::sync::Semaphore;
 
+pub use backup::BackedUp;
 use blocking::blocking;
 use intake::Intake;
 pub use intake::Staged;
 pub use lease::Lease;
 pub use open::OpenMode;
 use open::{Opened, Writable};
+pub use scrub::Scrubbed;
 
 use crate::source::Standing;
 

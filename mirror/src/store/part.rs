@@ -87,8 +87,33 @@ impl Part {
         Ok(part)
     }
 
+    /// One unit of which nothing is known yet.
+    pub(super) fn of(unit: &Unit) -> Part {
+        Part {
+            applied: BTreeMap::from([(unit.clone(), 0)]),
+            ..Part::default()
+        }
+    }
+
+    /// Makes room for a unit that has no file yet.
+    pub(super) fn knows(&mut self, unit: &Unit) {
+        if !self.applied.contains_key(unit) {
+            self.applied.insert(unit.clone(), 0);
+        }
+    }
+
+    /// The commit each unit is as of.
+    pub(super) fn applied(&self) -> &BTreeMap<Unit, u64> {
+        &self.applied
+    }
+
+    /// Says that a unit is as of that commit, as it stands.
+    pub(super) fn is_as_of(&mut self, unit: &Unit, number: u64) {
+        self.applied.insert(unit.clone(), number);
+    }
+
     /// Reads one file, if it is there, and checks that it is the file of what it says.
-    fn add(
+    pub(super) fn add(
         &mut self,
         layout: &Layout,
         file: &Path,
@@ -213,7 +238,7 @@ impl Part {
 }
 
 /// The file of a unit.
-fn path(layout: &Layout, unit: &Unit) -> PathBuf {
+pub(super) fn path(layout: &Layout, unit: &Unit) -> PathBuf {
     match unit {
         Unit::Repository(name) => layout.repository(name),
         Unit::Site(folder) => layout.site(folder),
@@ -222,7 +247,7 @@ fn path(layout: &Layout, unit: &Unit) -> PathBuf {
 }
 
 /// Leaves out what editors and file managers drop.
-fn is_ours(file: &Path) -> bool {
+pub(super) fn is_ours(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with(".json") && !name.starts_with('.')
 }

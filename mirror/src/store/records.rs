@@ -50,12 +50,14 @@ pub(super) fn pending(
     Ok(applied + 1..=newest)
 }
 
-fn numbers(layout: &Layout) -> Result<BTreeSet<u64>, StoreError> {
+/// The numbers of all records.
+pub(super) fn numbers(layout: &Layout) -> Result<BTreeSet<u64>, StoreError> {
     let paths = work::entries(&layout.commits())?;
     Ok(paths.iter().filter_map(|path| number(path)).collect())
 }
 
-fn number(path: &Path) -> Option<u64> {
+/// The number of a record, by its file.
+pub(super) fn number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let number = name.strip_suffix(".json")?.parse().ok()?;
     (number < generation::MOST).then_some(number)

@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use kubepkg_core::store::{Names, StoreError};
 
+use super::collect::Standings;
 use super::disk::failed;
 use super::layout::Layout;
 use super::open::Writable;
 use super::{FileStore, sealed};
-use crate::wanted::{WantedTable, is_here};
+use crate::source::Standing;
+use crate::wanted::{Reference, WantedTable, manifest_of};
 
 /// Longest file that is read: the longest names and all clients of 10 000 references take less.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -25,7 +27,7 @@ impl FileStore {
         let names = self.names().await?;
         self.work(move |opened| {
             let mut table = read(&opened.layout);
-            table.forget(|reference| is_here(&names, reference));
+            table.forget(|reference| is_here(&names, &opened.standings, reference));
             Ok(table)
         })
         .await
@@ -59,7 +61,7 @@ impl Writable {
         let mut table = read(&self.layout);
         let nothing_new = counted.is_empty();
         table.merge(counted);
-        let gone = table.forget(|reference| is_here(names, reference));
+        let gone = table.forget(|reference| is_here(names, &self.standings, reference));
         if nothing_new && !gone {
             return Ok(());
         }
@@ -67,6 +69,12 @@ impl Writable {
             .file_of(&sealed::encode(&path, &table)?)?
             .place(&path)
     }
+}
+
+/// Whether clients get it: what was set aside as damaged is still to be brought.
+fn is_here(names: &Names, standings: &Standings, reference: &Reference) -> bool {
+    manifest_of(names, reference)
+        .is_some_and(|digest| standings.of(&digest) != Standing::Quarantined)
 }
 
 /// Whether the file still has this name.

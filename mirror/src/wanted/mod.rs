@@ -15,6 +15,7 @@ mod table;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kubepkg_core::Digest;
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Names, StoreError};
 use kubepkg_core::time::Time;
@@ -103,13 +104,11 @@ impl Wanted {
     }
 }
 
-/// Whether `reference` is among the names.
-pub fn is_here(names: &Names, reference: &Reference) -> bool {
-    let Some(repository) = names.repositories.get(&reference.repository) else {
-        return false;
-    };
+/// The manifest `reference` means among the names.
+pub(crate) fn manifest_of(names: &Names, reference: &Reference) -> Option<Digest> {
+    let repository = names.repositories.get(&reference.repository)?;
     match &reference.target {
-        Target::Tag(tag) => repository.tags.contains_key(tag),
-        Target::Digest(digest) => repository.manifests.contains_key(digest),
+        Target::Tag(tag) => repository.tags.get(tag).map(|entry| entry.digest),
+        Target::Digest(digest) => repository.manifests.contains_key(digest).then_some(*digest),
     }
 }

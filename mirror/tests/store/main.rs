@@ -6,14 +6,19 @@
     reason = "the helpers of tests are not marked as tests"
 )]
 
+mod backup;
+mod check;
 mod conformance;
 mod crash;
 mod damage;
 mod file_store;
 mod last_step;
+mod manage;
 mod processes;
 mod properties;
 mod scenario;
+mod site;
 mod speed;
 mod support;
 mod traced;
+mod wanted;
