@@ -62,7 +62,7 @@ pub fn decide(old: Option<&TagEntry>, wish: &Wish, allow_back: bool) -> Decision
     let set = |origin: Option<&Origin>| {
         Decision::Set(TagEntry {
             digest: *digest,
-            origin: origin.cloned(),
+            origin: origin.cloned().map(Box::new),
         })
     };
     let Some(old) = old else {
@@ -148,7 +148,7 @@ mod tests {
     fn tag(text: &str, origin: Option<Origin>) -> TagEntry {
         TagEntry {
             digest: Digest::sha256(text),
-            origin,
+            origin: origin.map(Box::new),
         }
     }
 

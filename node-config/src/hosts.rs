@@ -90,12 +90,12 @@ mod tests {
         ] {
             let mut repository = Repository::default();
             let entry = ManifestEntry {
-                media_type: media_type::OCI_MANIFEST.to_owned(),
+                media_type: media_type::OCI_MANIFEST.into(),
                 size: 1,
                 subject: None,
                 artifact_type: name
                     .starts_with("charts.")
-                    .then(|| media_type::HELM_CONFIG.to_owned()),
+                    .then(|| media_type::HELM_CONFIG.into()),
                 annotations: Default::default(),
             };
             repository.manifests.insert(Digest::sha256(name), entry);

@@ -7,9 +7,12 @@
 //! together, or not at all. There is no rename, append, lock or modification time here, so
 //! that an object store can implement it. Source: design page "mirror", "Store".
 
+mod interned;
 mod legal;
+mod map;
 mod names;
 mod record;
+mod undo;
 mod upstream;
 
 use std::fs::File;
@@ -25,11 +28,14 @@ use crate::digest::Digest;
 use crate::error::{Classify, Kind};
 use crate::name::RepositoryName;
 
+pub use interned::Interned;
 pub(crate) use legal::{is_folder, repository_files};
+pub use map::{Iter, SortedMap};
 pub use names::{ManifestEntry, Names, Origin, Repository, SiteEntry, SiteFile, TagEntry};
 pub use record::{
     Batch, Cause, Change, Receipt, ReceiptIndex, ReceiptPackage, Record, Recorded, Unit,
 };
+pub use undo::CannotUndo;
 pub use upstream::{OtherUpstream, check_upstream};
 
 /// Some bytes of an open file. The file is never written while a range of it is in use.

@@ -8,9 +8,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::interned::Interned;
+use super::map::SortedMap;
 use super::record::{Change, Record, Recorded};
 use crate::digest::Digest;
 use crate::location::CanonicalUrl;
+use crate::manifest::Manifest;
 use crate::name::{RepositoryName, Tag};
 
 /// A manifest as one repository knows it: enough to answer HEAD, tag lists and referrers
@@ -19,18 +22,35 @@ use crate::name::{RepositoryName, Tag};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManifestEntry {
     /// Media type as pushed.
-    pub media_type: String,
+    pub media_type: Interned,
     /// Size in bytes.
     pub size: u64,
-    /// The manifest it is about.
+    /// The manifest it is about. Most have none, and a digest is large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subject: Option<Digest>,
+    pub subject: Option<Box<Digest>>,
     /// What a referrers answer shows as `artifactType`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub artifact_type: Option<String>,
+    pub artifact_type: Option<Interned>,
     /// Its own annotations; kept only where there is a subject.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+}
+
+impl ManifestEntry {
+    /// What a repository knows of a manifest of `size` bytes.
+    pub fn of(manifest: &Manifest, size: u64) -> ManifestEntry {
+        let subject = manifest.subject.as_ref().map(|subject| subject.digest);
+        ManifestEntry {
+            media_type: Interned::from(&manifest.media_type),
+            size,
+            artifact_type: manifest.referrer_type().map(Interned::from),
+            annotations: match subject {
+                Some(_) => manifest.annotations.clone(),
+                None => BTreeMap::new(),
+            },
+            subject: subject.map(Box::new),
+        }
+    }
 }
 
 /// What a tag points at, and who put it there.
@@ -41,7 +61,7 @@ pub struct TagEntry {
     pub digest: Digest,
     /// The package that brought it; `None` for a pushed tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<Box<Origin>>,
 }
 
 /// The signed package a tag came with. Only the same entry and package may move the tag, to
@@ -68,11 +88,11 @@ pub struct Repository {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// Manifests by digest.
-    pub manifests: BTreeMap<Digest, ManifestEntry>,
+    pub manifests: SortedMap<Digest, ManifestEntry>,
     /// Tags.
-    pub tags: BTreeMap<Tag, TagEntry>,
+    pub tags: SortedMap<Tag, TagEntry>,
     /// Blobs that belong to it, with their sizes: named by a manifest here, uploaded or mounted.
-    pub blobs: BTreeMap<Digest, u64>,
+    pub blobs: SortedMap<Digest, u64>,
 }
 
 /// The repository files of one accepted index, as one set.
@@ -106,7 +126,7 @@ pub struct Names {
     pub sequence: u64,
     /// Repositories by name. Shared, so that a server takes the next commit into a copy of its
     /// names at the price of the repositories the commit touches.
-    pub repositories: BTreeMap<RepositoryName, Arc<Repository>>,
+    pub repositories: SortedMap<RepositoryName, Arc<Repository>>,
     /// Sites by folder.
     pub sites: BTreeMap<String, SiteEntry>,
     /// Memory of trust by entry id.
@@ -116,14 +136,22 @@ pub struct Names {
 impl Names {
     /// Does `change` as part of commit `number`, and says what stood there before.
     pub fn apply(&mut self, change: &Change, number: u64) -> Recorded {
-        let old = match change {
+        Recorded {
+            change: change.clone(),
+            old: self.enter(change, number).as_json(),
+        }
+    }
+
+    /// Does `change`; the only place that says what one does.
+    fn enter(&mut self, change: &Change, number: u64) -> Old {
+        match change {
             Change::Manifest {
                 repository,
                 digest,
                 new,
             } => {
                 let repository = self.repository_mut(repository);
-                as_json(match new {
+                Old::Manifest(match new {
                     Some(entry) => repository.manifests.insert(*digest, entry.clone()),
                     None => repository.manifests.remove(digest),
                 })
@@ -134,7 +162,7 @@ impl Names {
                 new,
             } => {
                 let repository = self.repository_mut(repository);
-                as_json(match new {
+                Old::Blob(match new {
                     Some(size) => repository.blobs.insert(*digest, *size),
                     None => repository.blobs.remove(digest),
                 })
@@ -145,16 +173,16 @@ impl Names {
                 new,
             } => {
                 let repository = self.repository_mut(repository);
-                as_json(match new {
+                Old::Tag(match new {
                     Some(entry) => repository.tags.insert(tag.clone(), entry.clone()),
                     None => repository.tags.remove(tag),
                 })
             }
-            Change::Upstream { repository, new } => as_json(std::mem::replace(
+            Change::Upstream { repository, new } => Old::Upstream(std::mem::replace(
                 &mut self.repository_mut(repository).upstream,
                 new.clone(),
             )),
-            Change::Site { folder, new } => as_json(match new {
+            Change::Site { folder, new } => Old::Site(match new {
                 Some(entry) => {
                     let entry = SiteEntry {
                         set: number,
@@ -164,28 +192,30 @@ impl Names {
                 }
                 None => self.sites.remove(folder),
             }),
-            Change::Trust { entry, new } => as_json(match new {
+            Change::Trust { entry, new } => Old::Trust(match new {
                 Some(memory) => self.trust.insert(entry.clone(), memory.clone()),
                 None => self.trust.remove(entry),
             }),
-        };
-        Recorded {
-            change: change.clone(),
-            old,
         }
     }
 
     /// Does everything `record` says. Values are absolute: doing a run of records again, in
     /// order and to its end, gives the same names.
     pub fn apply_record(&mut self, record: &Record) {
-        for recorded in &record.changes {
-            self.apply(&recorded.change, record.number);
-        }
+        let changes = record.changes.iter().map(|recorded| &recorded.change);
+        self.repeat(changes, record.number);
         self.sequence = self.sequence.max(record.number);
     }
 
+    /// Does changes of commit `number` again, of which nobody asks what stood there before.
+    pub fn repeat<'a>(&mut self, changes: impl IntoIterator<Item = &'a Change>, number: u64) {
+        for change in changes {
+            self.enter(change, number);
+        }
+    }
+
     fn repository_mut(&mut self, name: &RepositoryName) -> &mut Repository {
-        Arc::make_mut(self.repositories.entry(name.clone()).or_default())
+        Arc::make_mut(self.repositories.get_or_default(name))
     }
 
     /// Whether `change` would change anything.
@@ -238,11 +268,16 @@ impl Names {
 }
 
 impl Repository {
+    /// Number of manifests, tags and blobs.
+    pub fn entries(&self) -> usize {
+        self.manifests.len() + self.tags.len() + self.blobs.len()
+    }
+
     /// The manifests whose subject is `digest`, in order of their digests.
     pub fn referrers(&self, digest: &Digest) -> impl Iterator<Item = (&Digest, &ManifestEntry)> {
         self.manifests
             .iter()
-            .filter(move |(_, entry)| entry.subject.as_ref() == Some(digest))
+            .filter(move |(_, entry)| entry.subject.as_deref() == Some(digest))
     }
 
     /// Everything this repository names, manifests and blobs.
@@ -255,8 +290,28 @@ impl Repository {
     }
 }
 
-fn as_json<T: Serialize>(old: Option<T>) -> serde_json::Value {
-    // names and entries are maps with text keys; they always have a JSON form
-    old.and_then(|old| serde_json::to_value(old).ok())
+/// What stood where a change was made. Only records want its JSON form; who follows them does
+/// not pay for it.
+enum Old {
+    Manifest(Option<ManifestEntry>),
+    Blob(Option<u64>),
+    Tag(Option<TagEntry>),
+    Upstream(Option<String>),
+    Site(Option<SiteEntry>),
+    Trust(Option<serde_json::Value>),
+}
+
+impl Old {
+    fn as_json(&self) -> serde_json::Value {
+        // names and entries are maps with text keys; they always have a JSON form
+        match self {
+            Old::Manifest(old) => serde_json::to_value(old),
+            Old::Blob(old) => serde_json::to_value(old),
+            Old::Tag(old) => serde_json::to_value(old),
+            Old::Upstream(old) => serde_json::to_value(old),
+            Old::Site(old) => serde_json::to_value(old),
+            Old::Trust(old) => serde_json::to_value(old),
+        }
         .unwrap_or(serde_json::Value::Null)
+    }
 }

@@ -137,8 +137,8 @@ fn referrers_tag(subject: &Digest) -> String {
 
 /// What the answer shows of a manifest: what it says itself, else what the tag's index says.
 fn descriptor(digest: Digest, entry: &ManifestEntry, listed: Option<Descriptor>) -> Descriptor {
-    let mut shown = Descriptor::new(&entry.media_type, digest, entry.size);
-    shown.artifact_type.clone_from(&entry.artifact_type);
+    let mut shown = Descriptor::new(entry.media_type.as_str(), digest, entry.size);
+    shown.artifact_type = entry.artifact_type.clone().map(String::from);
     shown.annotations.clone_from(&entry.annotations);
     if let Some(listed) = listed {
         if shown.artifact_type.is_none() {

@@ -124,7 +124,7 @@ pub async fn stat(
         digest,
         entry: entry.clone(),
         tags,
-        origin,
+        origin: origin.map(|origin| *origin),
         children,
         blobs,
         referrers,

@@ -123,16 +123,7 @@ impl Memory {
     pub fn raw_manifest_in(&self, repository: &str, bytes: &[u8], tags: &[&str]) -> Digest {
         let digest = self.publish(bytes);
         let parsed = Manifest::parse(bytes, None).unwrap();
-        let entry = ManifestEntry {
-            artifact_type: parsed.referrer_type(),
-            subject: parsed.subject.as_ref().map(|subject| subject.digest),
-            annotations: match parsed.subject {
-                Some(_) => parsed.annotations,
-                None => BTreeMap::new(),
-            },
-            media_type: parsed.media_type,
-            size: bytes.len() as u64,
-        };
+        let entry = ManifestEntry::of(&parsed, bytes.len() as u64);
         let repository = || repository.parse().unwrap();
         let mut changes = vec![Change::Manifest {
             repository: repository(),

@@ -71,7 +71,7 @@ async fn import(store: &FileStore, note: &str) -> Digest {
             repository: repository(),
             digest,
             new: Some(ManifestEntry {
-                media_type: media_type::OCI_MANIFEST.to_owned(),
+                media_type: media_type::OCI_MANIFEST.into(),
                 size: manifest.len() as u64,
                 subject: None,
                 artifact_type: None,

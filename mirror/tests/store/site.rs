@@ -173,9 +173,9 @@ fn entry(
         repository: repository.parse().unwrap(),
         digest,
         new: Some(ManifestEntry {
-            media_type: media_type.to_owned(),
+            media_type: media_type.into(),
             size: size as u64,
-            subject,
+            subject: subject.map(Box::new),
             artifact_type: None,
             annotations: Default::default(),
         }),

@@ -115,7 +115,7 @@ pub fn manifest(repository: &str, digest: Digest, size: usize) -> Change {
         repository: repository.parse().unwrap(),
         digest,
         new: Some(ManifestEntry {
-            media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
+            media_type: "application/vnd.oci.image.manifest.v1+json".into(),
             size: size as u64,
             subject: None,
             artifact_type: None,

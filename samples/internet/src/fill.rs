@@ -46,13 +46,7 @@ impl<'s, S: Store> Filler<'s, S> {
             });
         }
         let (digest, size) = self.stage(bytes).await?;
-        let entry = ManifestEntry {
-            artifact_type: manifest.referrer_type(),
-            media_type: manifest.media_type,
-            size,
-            subject: None,
-            annotations: Default::default(),
-        };
+        let entry = ManifestEntry::of(&manifest, size);
         self.changes.push(Change::Manifest {
             repository: repository.clone(),
             digest,

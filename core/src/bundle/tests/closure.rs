@@ -477,7 +477,7 @@ fn placements_say_where_everything_belongs() {
         .iter()
         .find(|r| r.subject == image.manifest.digest);
     let entry = &app.manifests[&sbom.unwrap().manifest.digest];
-    assert_eq!(entry.subject, Some(image.manifest.digest));
+    assert_eq!(entry.subject.as_deref(), Some(&image.manifest.digest));
     assert_eq!(
         entry.artifact_type.as_deref(),
         Some("application/spdx+json")

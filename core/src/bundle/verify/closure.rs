@@ -212,7 +212,7 @@ where
         if let Some(node) = self.found.manifests.get(&digest)
             && node.entry.media_type != descriptor.media_type
         {
-            let other = node.entry.media_type.clone();
+            let other = node.entry.media_type.to_string();
             self.fault(Fault::Type {
                 digest,
                 by: at.by.to_owned(),
@@ -414,7 +414,7 @@ where
             return;
         };
         let about = match &node.entry.subject {
-            Some(subject) => *subject == referrer.subject,
+            Some(subject) => **subject == referrer.subject,
             // found by its tag, it says nothing of a subject itself
             None => referrer.tag.is_some(),
         };

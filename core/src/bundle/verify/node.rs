@@ -1,8 +1,6 @@
 //! What is kept of a manifest once it was read. A bundle has room for hundreds of megabytes of
 //! manifests; most of that is free text nobody needs after the walk.
 
-use std::collections::BTreeMap;
-
 use crate::chart;
 use crate::descriptor::Platform;
 use crate::digest::Digest;
@@ -37,20 +35,10 @@ pub(super) struct ChartBlobs {
 
 impl Node {
     pub fn of(manifest: &Manifest, size: u64) -> Node {
-        let subject = manifest.subject.as_ref().map(|subject| subject.digest);
         let blobs = manifest.blobs();
         let children = manifest.children();
         Node {
-            entry: ManifestEntry {
-                media_type: manifest.media_type.clone(),
-                size,
-                artifact_type: manifest.referrer_type(),
-                annotations: match subject {
-                    Some(_) => manifest.annotations.clone(),
-                    None => BTreeMap::new(),
-                },
-                subject,
-            },
+            entry: ManifestEntry::of(manifest, size),
             blobs: blobs.into_iter().map(|b| (b.digest, b.size)).collect(),
             children: children.iter().map(|child| child.digest).collect(),
             platforms: match manifest.content {
@@ -72,7 +60,11 @@ impl Node {
         annotations
             .map(|(key, text)| key.len() + text.len())
             .sum::<usize>()
-            + self.entry.artifact_type.as_ref().map_or(0, String::len)
+            + self
+                .entry
+                .artifact_type
+                .as_ref()
+                .map_or(0, |text| text.len())
     }
 }
 
