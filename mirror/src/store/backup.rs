@@ -97,6 +97,7 @@ impl FileStore {
             }
             part.redo(&record);
         }
+        part.check_ends(layout)?;
         Ok(Source {
             part,
             sequence,
@@ -308,6 +309,7 @@ impl Writable {
         let mut files = Vec::new();
         let mut sets = Vec::new();
         let mut folders = BTreeSet::new();
+        let mut logs = Vec::new();
         for (unit, applied) in source.part.applied() {
             if mine.applied().get(unit).is_some_and(|mine| mine >= applied) {
                 continue;
@@ -318,6 +320,9 @@ impl Writable {
                 folders.insert(folder.to_owned());
             }
             files.push((self.work.file_of(&bytes)?, path));
+            if let Unit::Repository(name) = unit {
+                logs.push(self.layout.log(name));
+            }
             if let Unit::Site(folder) = unit
                 && let Some(entry) = source.part.names.sites.get(folder)
             {
@@ -336,6 +341,10 @@ impl Writable {
         }
         folders.retain(|folder| folder.exists());
         self.syncer.folders(&folders)?;
+        // the files say all now
+        for log in &logs {
+            work::ignore_missing(fs::remove_file(log)).map_err(failed("remove", log))?;
+        }
         self.generation.write(source.sequence)
     }
 }

@@ -1,7 +1,8 @@
 //! Commits. Everything a commit needs is written and synced before its record appears in
 //! `commits/`; that one step is the commit. Sets of repository files and the files of names are
-//! renamed into place after it. Who is interrupted in between leaves a record, and the next one
-//! to change or open the store brings the rest up to it.
+//! renamed into place after it, and lines are added to the logs of large repositories. Who is
+//! interrupted in between leaves a record, and the next one to change or open the store brings
+//! the rest up to it.
 //!
 //! Nothing is done to a final place before the record is there, so who comes second, even
 //! where the lock does not hold it back (NFS), leaves the winner's files alone. A record is
@@ -9,27 +10,34 @@
 //! durability is open, and the answer says so; [`Writable::redo`] writes the record again
 //! before anybody builds on it, for a second sync of the same pages would prove nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use kubepkg_core::Digest;
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Batch, Change, Committed, Record, SiteEntry, StoreError, Unit};
 
 use super::disk::failed;
 use super::generation::Generation;
 use super::layout::Layout;
+use super::log::{Append, Form};
 use super::open::Writable;
-use super::part::Part;
+use super::part::{Part, Write};
 use super::sync::sync_folder;
 use super::work::{Temporary, TemporaryFolder};
-use super::{records, sealed};
+use super::{records, sealed, work};
 
-/// Files that are ready to be renamed into place.
+/// Files that are ready to be renamed into place, and lines to be written into logs.
 #[derive(Default)]
 struct Prepared {
     files: Vec<(Temporary, PathBuf)>,
+    lines: Vec<Append>,
+    /// Logs whose base file is written anew.
+    logs: Vec<PathBuf>,
+    /// How repositories lie on the disk when that is done.
+    forms: BTreeMap<RepositoryName, Form>,
     sets: Vec<PreparedSet>,
     /// Folders to be synced before anything is renamed.
     before: BTreeSet<PathBuf>,
@@ -50,6 +58,9 @@ impl Writable {
     /// Brings names, sites and trust up to the newest record. Call it under the lock.
     pub(super) fn redo(&self) -> Result<u64, StoreError> {
         let pending = records::pending(&self.layout, &self.generation)?;
+        if !pending.is_empty() {
+            self.forms().forget();
+        }
         let mut newest = self.generation.read()?.unwrap_or_default();
         for number in pending {
             let record = records::require(&self.layout, number)?;
@@ -84,8 +95,7 @@ impl Writable {
             return Ok(Committed::Conflict { newest });
         }
         let number = newest + 1;
-        let units = batch.changes.iter().map(Change::unit);
-        let mut part = Part::load(&self.layout, units)?;
+        let mut part = self.load(&batch.changes, newest)?;
         let changes = part.apply(&batch.changes, number);
         let content = self.check_content(&batch.changes, &part)?;
         // the record says that they are wanted, and that is durable
@@ -100,14 +110,14 @@ impl Writable {
             cause: batch.cause,
             changes,
         };
-        let record = self.work.file_of(&sealed::encode(&path, &record)?)?;
-        self.sync_prepared(&prepared, Some(&record))?;
+        let file = self.work.file_of(&sealed::encode(&path, &record)?)?;
+        self.sync_prepared(&prepared, Some(&file))?;
 
         let unsettled = |e| {
             let source = Box::new(e);
             Err(StoreError::Unsettled { number, source })
         };
-        match record.place_new(&path) {
+        match file.place_new(&path) {
             Ok(true) => {}
             // only where the lock does not hold everybody back: the other one was first
             Ok(false) => return Ok(Committed::Conflict { newest: number }),
@@ -118,7 +128,14 @@ impl Writable {
             return unsettled(e);
         }
         // it has happened: whatever fails from here on is made up for, now or by the next one
-        if let Err(e) = self.bring_up(prepared, number) {
+        self.snapshot.advance(&record);
+        let forms = std::mem::take(&mut prepared.forms);
+        let brought = self.bring_up(prepared, number);
+        match &brought {
+            Ok(()) => self.forms().note(&part, forms, number),
+            Err(_) => self.forms().forget(),
+        }
+        if let Err(e) = brought {
             tracing::warn!(number, error = %e, "bringing the names up to this commit again");
             if let Err(e) = self.redo() {
                 tracing::warn!(
@@ -208,13 +225,27 @@ impl Writable {
         let root = self.layout.root();
         let mut prepared = Prepared::default();
         for unit in part.changed_by(number) {
-            let (path, bytes) = part.file(&self.layout, unit)?;
-            if let Some(folder) = path.parent() {
+            let write = part.write(&self.layout, unit, number)?;
+            if let Unit::Repository(name) = unit {
+                let form = part.form_after(name, &write, number);
+                prepared.forms.extend(form.map(|form| (name.clone(), form)));
+            }
+            let (path, new) = match &write {
+                Write::File { path, .. } => (path, true),
+                Write::Line(append) => (&append.path, append.new),
+            };
+            if let Some(folder) = path.parent().filter(|_| new) {
                 let parents = self.disk.ensure_folder(root, folder)?;
                 prepared.before.extend(parents);
                 prepared.into.insert(folder.to_owned());
             }
-            prepared.files.push((self.work.file_of(&bytes)?, path));
+            match write {
+                Write::File { path, bytes, log } => {
+                    prepared.files.push((self.work.file_of(&bytes)?, path));
+                    prepared.logs.extend(log);
+                }
+                Write::Line(append) => prepared.lines.push(append),
+            }
             if let Unit::Site(folder) = unit
                 && let Some(entry) = part.names.sites.get(folder)
             {
@@ -246,8 +277,15 @@ impl Writable {
         for (file, path) in prepared.files {
             file.place(&path)?;
         }
+        for line in &prepared.lines {
+            line.write(&self.disk)?;
+        }
         self.syncer.folders(&prepared.into)?;
         self.disk.settle(self.layout.root(), &prepared.into);
+        // only now that the new base file is durable. A log that stays is passed over
+        for log in &prepared.logs {
+            work::ignore_missing(fs::remove_file(log)).map_err(failed("remove", log))?;
+        }
         self.generation.write(number)
     }
 
@@ -304,10 +342,13 @@ pub(super) fn current(
     generation: &Generation,
     unit: Unit,
 ) -> Result<Part, StoreError> {
-    let pending = records::pending(layout, generation)?;
+    let first = *records::pending(layout, generation)?.start();
     let mut part = Part::load(layout, [unit])?;
-    for number in pending {
+    // who commits while the files are read has written the record before
+    let newest = *records::pending(layout, generation)?.end();
+    for number in first..=newest {
         part.redo(&records::require(layout, number)?);
     }
+    part.check_ends(layout)?;
     Ok(part)
 }

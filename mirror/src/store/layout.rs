@@ -174,6 +174,18 @@ impl Layout {
         self.names().join(&hex[..2]).join(format!("{hex}.json"))
     }
 
+    /// What was changed in a large repository since its file was written.
+    pub(super) fn log(&self, name: &RepositoryName) -> PathBuf {
+        self.log_beside(&self.repository(name))
+    }
+
+    /// The log that belongs to a repository's file. By its name it comes before that file: who
+    /// copies a running store in order of names gets a log that is not newer than its base.
+    pub(super) fn log_beside(&self, file: &Path) -> PathBuf {
+        let hash = file.file_stem().unwrap_or_default().to_string_lossy();
+        file.with_file_name(format!("{hash}-log.jsonl"))
+    }
+
     /// What is current of a site.
     pub(super) fn site(&self, folder: &str) -> PathBuf {
         self.sites().join(folder).join("current.json")

@@ -4,10 +4,11 @@
 //! kubepkg-store.json                   says that this is a store, and its version
 //! blobs/<algorithm>/<2 hex>/<hex>      content
 //! names/<2 hex>/<sha256 of name>.json  one repository: manifests, tags, blobs
+//! names/<2 hex>/<…>-log.jsonl          above 1000 entries: what changed since that was written
 //! sites/<folder>/<n>/                  repository files that commit n brought, as one set
 //! sites/<folder>/current.json          which set is current
 //! trust/<entry>.json                   what was accepted
-//! commits/<n>.json                     commit records, numbered without gaps
+//! commits/<n>.json                     commit records, numbered without gaps; old ones of pushes go
 //! uploads/, leases/                    what is being pushed; what must not be collected
 //! wanted, scrub                        what was asked for and is not here; how far the scrub is
 //! condemned, quarantine/               what collection may remove; damaged content, kept aside
@@ -29,18 +30,22 @@ mod commit;
 mod content;
 mod direct;
 mod disk;
+mod forms;
 mod generation;
 mod intake;
 mod layout;
 mod lease;
 mod lock;
+mod log;
 mod open;
 mod part;
+mod read_all;
 mod records;
 mod scrub;
 mod sealed;
 mod snapshot;
 mod sync;
+mod unit;
 mod wanted;
 mod work;
 
@@ -65,6 +70,7 @@ pub use intake::Staged;
 pub use lease::Lease;
 pub use open::OpenMode;
 use open::{Opened, Writable};
+pub use records::RecordsBack;
 pub use scrub::Scrubbed;
 
 use crate::source::Standing;
@@ -143,6 +149,24 @@ impl FileStore {
                 }
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// All commit records that are there, from the newest to the oldest. Numbers without a gap
+    /// lead back to every state since the oldest import that [`FileStore::trim_records`] was to
+    /// keep; below that, only imports are left. Reads a file at each step.
+    pub fn records_back(&self) -> Result<RecordsBack, StoreError> {
+        RecordsBack::new(&self.opened.layout)
+    }
+
+    /// Removes old commit records that neither collection nor going back to one of the newest
+    /// `keep_imports` imports needs. Records of imports, with their receipts, stay for ever.
+    /// Answers how many were removed.
+    pub async fn trim_records(&self, keep_imports: usize) -> Result<u64, StoreError> {
+        self.work(move |opened| {
+            opened.writable()?;
+            records::trim(&opened.layout, &opened.generation, keep_imports)
         })
         .await
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use kubepkg_core::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::collect::Standings;
 use super::content::Content;
 use super::disk::{Disk, failed};
+use super::forms::Forms;
 use super::generation::Generation;
 use super::layout::Layout;
 use super::lock::StoreLock;
@@ -29,11 +30,18 @@ const FORMAT: &str = "kubepkg store";
 /// and deleting have to write too.
 const RESERVE: u64 = 8 * 1024 * 1024;
 
+/// Why a store is not written to where locks hold nobody back, and what to do.
+const NO_LOCK: &str = "its file system does not keep locks between processes, so two of them \
+    could change it at once; mount it with locking (NFS: without nolock) or keep the store on a \
+    local disk";
+
 /// How to open a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// For reading and writing; an empty or missing folder becomes a store.
     OpenOrCreate,
+    /// For reading and writing a store that is there; where there is none, none is made.
+    Writable,
     /// For reading only; nothing on disk is touched.
     ReadOnly,
 }
@@ -50,8 +58,8 @@ pub(super) struct Opened {
     pub(super) layout: Layout,
     pub(super) generation: Arc<Generation>,
     pub(super) content: Arc<Content>,
-    pub(super) snapshot: Snapshot,
     pub(super) standings: Arc<Standings>,
+    pub(super) snapshot: Arc<Snapshot>,
     pub(super) writable: Option<Writable>,
 }
 
@@ -65,6 +73,9 @@ pub(super) struct Writable {
     pub(super) syncer: Arc<Syncer>,
     pub(super) work: Arc<Work>,
     pub(super) lock: StoreLock,
+    pub(super) snapshot: Arc<Snapshot>,
+    /// Used under the lock only.
+    pub(super) forms: Mutex<Forms>,
 }
 
 impl Opened {
@@ -81,6 +92,7 @@ impl Opened {
 pub(super) fn open(root: &Path, mode: OpenMode) -> Result<Opened, StoreError> {
     let opened = match mode {
         OpenMode::OpenOrCreate => open_or_create(root),
+        OpenMode::Writable => open_writable(root),
         OpenMode::ReadOnly => open_read_only(root),
     };
     opened.map_err(|e| explain(root, e))
@@ -108,11 +120,18 @@ fn open_read_only(root: &Path) -> Result<Opened, StoreError> {
     Ok(Opened {
         generation: Arc::new(Generation::new(&path, file)),
         content: Arc::new(Content::new(layout.clone())),
-        snapshot: Snapshot::default(),
         standings: Arc::new(Standings::new()),
+        snapshot: Arc::default(),
         writable: None,
         layout,
     })
+}
+
+fn open_writable(root: &Path) -> Result<Opened, StoreError> {
+    if !has_marker(&Layout::new(root.to_owned()))? {
+        return Err(unusable(root, "there is no store in it"));
+    }
+    open_or_create(root)
 }
 
 fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
@@ -129,6 +148,9 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     let path = layout.lock();
     let lock = StoreLock::new(&path, disk.open_or_create(&path)?);
     let held = lock.hold()?;
+    if !held.excludes(&disk.open_or_create(&path)?)? {
+        return Err(unusable(root, NO_LOCK));
+    }
     for folder in layout.folders() {
         disk.make_folder(&folder)?;
     }
@@ -156,6 +178,7 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     }
     let content = Arc::new(Content::new(layout.clone()));
     let standings = Arc::new(Standings::new());
+    let snapshot = Arc::<Snapshot>::default();
     drop(held);
     let writable = Writable {
         layout: layout.clone(),
@@ -166,6 +189,8 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         syncer,
         work,
         lock,
+        snapshot: Arc::clone(&snapshot),
+        forms: Mutex::default(),
     };
     let held = writable.lock.hold()?;
     writable.redo()?;
@@ -174,8 +199,8 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         layout,
         generation,
         content,
-        snapshot: Snapshot::default(),
         standings,
+        snapshot,
         writable: Some(writable),
     })
 }

@@ -1,53 +1,45 @@
 //! Some of the store's names, as its files say, each with the number of the commit it was last
 //! changed by. That number makes redo harmless: a record never touches what is newer.
+//!
+//! A repository above [`log::SMALL`] entries is a base file and a log ([`log`]); which of the two
+//! a commit writes is decided here.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{
-    Change, Names, Record, Recorded, Repository, SiteEntry, StoreError, Unit,
-};
-use serde::{Deserialize, Serialize};
+use kubepkg_core::store::{Change, Names, Record, Recorded, Repository, StoreError, Unit};
 
 use super::layout::Layout;
-use super::sealed::{self, damaged};
+use super::log::{self, Append, Form};
+use super::read_all;
+use super::sealed::damaged;
+use super::unit::{self, Found, Value};
+pub(super) use super::unit::{is_log, is_ours, path};
 use super::work;
-
-/// `names/…/<hash>.json`
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RepositoryFile<'a> {
-    name: Cow<'a, RepositoryName>,
-    applied: u64,
-    repository: Cow<'a, Repository>,
-}
-
-/// `sites/<folder>/current.json`
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CurrentFile<'a> {
-    folder: Cow<'a, str>,
-    applied: u64,
-    entry: Option<Cow<'a, SiteEntry>>,
-}
-
-/// `trust/<entry>.json`
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TrustFile<'a> {
-    entry: Cow<'a, str>,
-    applied: u64,
-    memory: Option<Cow<'a, serde_json::Value>>,
-}
 
 /// Names of some units.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) names: Names,
     applied: BTreeMap<Unit, u64>,
+    /// How the repositories lie on the disk that have more than a small file.
+    forms: BTreeMap<RepositoryName, Form>,
+    /// What the newest commit changes in these.
+    fresh: BTreeMap<RepositoryName, Vec<Change>>,
+}
+
+/// What has to be written for a unit.
+pub(super) enum Write {
+    /// Its file, all of it. What it replaces may have had a log.
+    File {
+        path: PathBuf,
+        bytes: Vec<u8>,
+        log: Option<PathBuf>,
+    },
+    /// A line of its log.
+    Line(Append),
 }
 
 impl Part {
@@ -56,7 +48,16 @@ impl Part {
         layout: &Layout,
         units: impl IntoIterator<Item = Unit>,
     ) -> Result<Part, StoreError> {
-        let mut part = Part::default();
+        Part::default().and(layout, units)
+    }
+
+    /// This and these units as their files say, where they are not in it already.
+    pub(super) fn and(
+        self,
+        layout: &Layout,
+        units: impl IntoIterator<Item = Unit>,
+    ) -> Result<Part, StoreError> {
+        let mut part = self;
         for unit in units {
             if part.applied.contains_key(&unit) {
                 continue;
@@ -67,23 +68,40 @@ impl Part {
         Ok(part)
     }
 
-    /// All units there are files of.
+    /// All units there are files of, read by as many threads as there are cores.
     pub(super) fn load_all(layout: &Layout) -> Result<Part, StoreError> {
-        let mut part = Part::default();
+        let mut files = Vec::new();
         for folder in work::entries(&layout.names())? {
-            for file in work::entries(&folder)?.iter().filter(|file| is_ours(file)) {
-                part.add(layout, file, None)?;
-            }
+            files.extend(work::entries(&folder)?.into_iter().filter(|f| is_ours(f)));
         }
         for folder in work::entries(&layout.sites())? {
-            part.add(layout, &folder.join("current.json"), None)?;
+            files.push(folder.join("current.json"));
         }
-        for file in work::entries(&layout.trust())?
-            .iter()
-            .filter(|file| is_ours(file))
-        {
-            part.add(layout, file, None)?;
+        let trust = work::entries(&layout.trust())?;
+        files.extend(trust.into_iter().filter(|file| is_ours(file)));
+
+        let mut part = Part::default();
+        let mut repositories = Vec::new();
+        for found in read_all::each(&files, |file| unit::read(layout, file, None))? {
+            let Some(found) = found else { continue };
+            match (found.unit, found.value) {
+                // in order they make a map at once
+                (Unit::Repository(name), Value::Repository(repository)) => {
+                    let torn = found.form.filter(|form| form.torn.is_some());
+                    part.forms.extend(torn.map(|form| (name.clone(), form)));
+                    let unit = Unit::Repository(name.clone());
+                    part.applied.insert(unit, found.applied);
+                    repositories.push((name, repository));
+                }
+                (unit, value) => part.take(Found {
+                    unit,
+                    value,
+                    ..found
+                }),
+            }
         }
+        repositories.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        part.names.repositories = repositories.into_iter().collect();
         Ok(part)
     }
 
@@ -119,38 +137,51 @@ impl Part {
         file: &Path,
         wanted: Option<&Unit>,
     ) -> Result<(), StoreError> {
-        let unit = if file.starts_with(layout.names()) {
-            let Some(found) = sealed::read::<RepositoryFile<'_>>(file)? else {
-                return Ok(());
-            };
-            let name = found.name.into_owned();
-            let repository = Arc::new(found.repository.into_owned());
-            self.names.repositories.insert(name.clone(), repository);
-            (Unit::Repository(name), found.applied)
-        } else if file.starts_with(layout.sites()) {
-            let Some(found) = sealed::read::<CurrentFile<'_>>(file)? else {
-                return Ok(());
-            };
-            let folder = found.folder.into_owned();
-            if let Some(entry) = found.entry {
-                self.names.sites.insert(folder.clone(), entry.into_owned());
-            }
-            (Unit::Site(folder), found.applied)
-        } else {
-            let Some(found) = sealed::read::<TrustFile<'_>>(file)? else {
-                return Ok(());
-            };
-            let entry = found.entry.into_owned();
-            if let Some(memory) = found.memory {
-                self.names.trust.insert(entry.clone(), memory.into_owned());
-            }
-            (Unit::Trust(entry), found.applied)
-        };
-        let (unit, applied) = unit;
-        if path(layout, &unit) != file || wanted.is_some_and(|wanted| *wanted != unit) {
-            return Err(damaged(file, format!("it is the file of {}", shown(&unit))));
+        if let Some(found) = unit::read(layout, file, wanted)? {
+            self.take(found);
         }
-        self.applied.insert(unit, applied);
+        Ok(())
+    }
+
+    fn take(&mut self, found: Found) {
+        match (&found.unit, found.value) {
+            (Unit::Repository(name), Value::Repository(repository)) => {
+                self.names.repositories.insert(name.clone(), repository);
+                self.forms
+                    .extend(found.form.map(|form| (name.clone(), form)));
+            }
+            (Unit::Site(folder), Value::Site(Some(entry))) => {
+                self.names.sites.insert(folder.clone(), entry);
+            }
+            (Unit::Trust(entry), Value::Trust(Some(memory))) => {
+                self.names.trust.insert(entry.clone(), memory);
+            }
+            _ => {}
+        }
+        self.applied.insert(found.unit, found.applied);
+    }
+
+    /// Takes a repository as it is known to be, without looking at its files.
+    pub(super) fn adopt(&mut self, name: &RepositoryName, repository: Arc<Repository>, form: Form) {
+        let unit = Unit::Repository(name.clone());
+        self.applied.insert(unit, form.applied);
+        self.names.repositories.insert(name.clone(), repository);
+        self.forms.insert(name.clone(), form);
+    }
+
+    /// Refuses a log that ends within a line, unless a record that was done since makes up for
+    /// that line. Only then is it what an interrupted commit leaves.
+    pub(super) fn check_ends(&self, layout: &Layout) -> Result<(), StoreError> {
+        for (name, form) in &self.forms {
+            let unit = Unit::Repository(name.clone());
+            let applied = self.applied.get(&unit).copied().unwrap_or_default();
+            if let Some(line) = form.torn
+                && applied <= form.applied
+            {
+                let why = format!("line {line} is cut short or was changed");
+                return Err(damaged(&layout.log(name), why));
+            }
+        }
         Ok(())
     }
 
@@ -160,12 +191,23 @@ impl Part {
         self.apply(changes, record.number);
     }
 
+    /// Does what a record says, whatever these units are older than: done from the oldest
+    /// record on to the newest, that makes one state of files that were read while they changed.
+    pub(super) fn redo_all(&mut self, record: &Record) {
+        self.names.apply_record(record);
+        for recorded in &record.changes {
+            let applied = self.applied.entry(recorded.change.unit()).or_default();
+            *applied = record.number.max(*applied);
+        }
+    }
+
     /// Does changes as commit `number`, and says what stood there before.
     pub(super) fn apply<'a>(
         &mut self,
         changes: impl IntoIterator<Item = &'a Change>,
         number: u64,
     ) -> Vec<Recorded> {
+        self.fresh.clear();
         let mut touched = BTreeSet::new();
         let mut recorded = Vec::new();
         for change in changes {
@@ -176,6 +218,12 @@ impl Part {
                 .is_some_and(|applied| *applied < number)
             {
                 recorded.push(self.names.apply(change, number));
+                if let Unit::Repository(name) = &unit
+                    && self.forms.contains_key(name)
+                {
+                    let fresh = self.fresh.entry(name.clone()).or_default();
+                    fresh.push(change.clone());
+                }
                 touched.insert(unit);
             }
         }
@@ -192,70 +240,59 @@ impl Part {
             .map(|(unit, _)| unit)
     }
 
-    /// Path and content of a unit's file.
+    /// What has to be written of a unit that commit `number` changed.
+    pub(super) fn write(
+        &self,
+        layout: &Layout,
+        unit: &Unit,
+        number: u64,
+    ) -> Result<Write, StoreError> {
+        let mut log = None;
+        if let Unit::Repository(name) = unit
+            && let Some(form) = self.forms.get(name)
+        {
+            let path = layout.log(name);
+            let repository = self.names.repositories.get(name);
+            if repository.is_some_and(|r| r.entries() > log::SMALL) {
+                let fresh = self.fresh.get(name).map_or(&[][..], Vec::as_slice);
+                if let Some(append) = form.append(path.clone(), number, fresh)? {
+                    return Ok(Write::Line(append));
+                }
+            }
+            log = form.length.map(|_| path);
+        }
+        let (path, bytes) = self.file(layout, unit)?;
+        Ok(Write::File { path, bytes, log })
+    }
+
+    /// Path and content of a unit's file, all of it. Who writes it removes the log beside it
+    /// afterwards.
     pub(super) fn file(
         &self,
         layout: &Layout,
         unit: &Unit,
     ) -> Result<(PathBuf, Vec<u8>), StoreError> {
-        let path = path(layout, unit);
         let applied = self.applied.get(unit).copied().unwrap_or_default();
-        let bytes = match unit {
-            Unit::Repository(name) => {
-                let repository = match self.names.repositories.get(name) {
-                    Some(repository) => Cow::Borrowed(&**repository),
-                    None => Cow::Owned(Repository::default()),
-                };
-                let name = Cow::Borrowed(name);
-                sealed::encode(
-                    &path,
-                    &RepositoryFile {
-                        name,
-                        applied,
-                        repository,
-                    },
-                )
+        unit::file(layout, unit, &self.names, applied)
+    }
+
+    /// How `name` lies on the disk once what [`Part::write`] said is done.
+    pub(super) fn form_after(
+        &self,
+        name: &RepositoryName,
+        write: &Write,
+        number: u64,
+    ) -> Option<Form> {
+        match write {
+            Write::Line(append) => {
+                let form = self.forms.get(name)?;
+                Some(form.after(append, number))
             }
-            Unit::Site(folder) => sealed::encode(
-                &path,
-                &CurrentFile {
-                    folder: Cow::Borrowed(folder),
-                    applied,
-                    entry: self.names.sites.get(folder).map(Cow::Borrowed),
-                },
-            ),
-            Unit::Trust(entry) => sealed::encode(
-                &path,
-                &TrustFile {
-                    entry: Cow::Borrowed(entry),
-                    applied,
-                    memory: self.names.trust.get(entry).map(Cow::Borrowed),
-                },
-            ),
-        }?;
-        Ok((path, bytes))
-    }
-}
-
-/// The file of a unit.
-pub(super) fn path(layout: &Layout, unit: &Unit) -> PathBuf {
-    match unit {
-        Unit::Repository(name) => layout.repository(name),
-        Unit::Site(folder) => layout.site(folder),
-        Unit::Trust(entry) => layout.trust_entry(entry),
-    }
-}
-
-/// Leaves out what editors and file managers drop.
-pub(super) fn is_ours(file: &Path) -> bool {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(".json") && !name.starts_with('.')
-}
-
-fn shown(unit: &Unit) -> String {
-    match unit {
-        Unit::Repository(name) => format!("repository {name}"),
-        Unit::Site(folder) => format!("repository files {}", kubepkg_core::error::shown(folder)),
-        Unit::Trust(entry) => format!("trust entry {}", kubepkg_core::error::shown(entry)),
+            Write::File { bytes, .. } => {
+                let repository = self.names.repositories.get(name)?;
+                let large = repository.entries() > log::SMALL;
+                large.then(|| Form::of_base(bytes.len() as u64, number))
+            }
+        }
     }
 }

@@ -1,16 +1,24 @@
 //! `commits/`: one file for each commit, numbered without gaps. A record that is there is a
 //! commit; everything else follows from it.
+//!
+//! Records of pushes that nothing needs any more are removed ([`trim`]). What is left then is
+//! the records of imports, and without gaps the newest ones, [`KEPT`] at least.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-use kubepkg_core::store::{Record, StoreError};
+use kubepkg_core::store::{Cause, Record, StoreError};
 
+use super::disk::failed;
 use super::generation::{self, Generation};
 use super::layout::Layout;
 use super::sealed::{self, damaged};
 use super::{disk, work};
+
+/// Newest records that are never removed: a server that looks less often than every so many
+/// commits reads all names again instead of following the records.
+pub(super) const KEPT: u64 = 1000;
 
 /// The record of this number, `None` when there is none.
 pub(super) fn read(layout: &Layout, number: u64) -> Result<Option<Record>, StoreError> {
@@ -40,14 +48,103 @@ pub(super) fn pending(
 ) -> Result<RangeInclusive<u64>, StoreError> {
     let Some(applied) = generation.read()? else {
         let numbers = numbers(layout)?;
-        let first = numbers.first().copied().unwrap_or(1);
-        return Ok(first..=numbers.last().copied().unwrap_or(0));
+        let newest = numbers.last().copied().unwrap_or(0);
+        let first = unbroken(&numbers);
+        // what is removed is older than that
+        if first > 1 && newest - first + 1 < KEPT && numbers.first() != Some(&first) {
+            require(layout, first - 1)?;
+        }
+        return Ok(first..=newest);
     };
     let mut newest = applied;
     while disk::length(&layout.record(newest + 1))?.is_some() {
         newest += 1;
     }
     Ok(applied + 1..=newest)
+}
+
+/// The first of the numbers from which on there is no gap.
+fn unbroken(numbers: &BTreeSet<u64>) -> u64 {
+    let mut first = numbers.last().copied().unwrap_or(1);
+    for number in numbers.iter().rev().skip(1) {
+        if number + 1 != first {
+            break;
+        }
+        first = *number;
+    }
+    first
+}
+
+/// Removes records that neither going back to one of the newest `keep_imports` imports needs
+/// nor who follows the newest commits; of imports, and of trust that was reset, none. Answers
+/// how many it removed.
+///
+/// Needs no lock: these records are older than anything that is done again. It removes from the
+/// oldest on, so what is older than a gap was looked at before.
+pub(super) fn trim(
+    layout: &Layout,
+    generation: &Generation,
+    keep_imports: usize,
+) -> Result<u64, StoreError> {
+    let Some(applied) = generation.read()? else {
+        return Ok(0);
+    };
+    let numbers = numbers(layout)?;
+    let first = unbroken(&numbers);
+    let mut end = (applied + 1).saturating_sub(KEPT);
+    let (mut imports, mut causes) = (0, Vec::new());
+    for number in numbers.range(first..).rev() {
+        let Some(record) = read(layout, *number)? else {
+            continue;
+        };
+        let import = matches!(record.cause, Cause::Import(_));
+        if import && imports < keep_imports {
+            imports += 1;
+            end = end.min(*number);
+        }
+        let kept = import || matches!(record.cause, Cause::TrustReset { .. });
+        causes.push((*number, kept));
+    }
+    let old = causes.iter().rev().take_while(|(number, _)| *number < end);
+    let mut removed = 0;
+    for (number, _) in old.filter(|(_, kept)| !kept) {
+        let path = layout.record(*number);
+        work::ignore_missing(std::fs::remove_file(&path)).map_err(failed("remove", &path))?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// Commit records from the newest to the oldest that is there. See
+/// [`super::FileStore::records_back`].
+#[derive(Debug)]
+pub struct RecordsBack {
+    layout: Layout,
+    numbers: BTreeSet<u64>,
+}
+
+impl RecordsBack {
+    pub(super) fn new(layout: &Layout) -> Result<RecordsBack, StoreError> {
+        Ok(RecordsBack {
+            layout: layout.clone(),
+            numbers: numbers(layout)?,
+        })
+    }
+}
+
+impl Iterator for RecordsBack {
+    type Item = Result<Record, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some(number) = self.numbers.pop_last() {
+            match read(&self.layout, number) {
+                Ok(None) => {} // removed meanwhile
+                Ok(Some(record)) => return Some(Ok(record)),
+                Err(e) => return Some(Err(e)),
+            }
+        }
+        None
+    }
 }
 
 /// The numbers of all records.

@@ -24,12 +24,22 @@ pub(super) fn encode<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, St
 
 /// What the file at `path` says, `None` when there is no such file.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+    Ok(read_measured(path)?.map(|(value, _)| value))
+}
+
+/// What the file at `path` says, and its length.
+pub(super) fn read_measured<T: DeserializeOwned>(
+    path: &Path,
+) -> Result<Option<(T, u64)>, StoreError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(failed("read", path)(e)),
     };
-    decode(&bytes).map(Some).map_err(|why| damaged(path, why))
+    match decode(&bytes) {
+        Ok(value) => Ok(Some((value, bytes.len() as u64))),
+        Err(why) => Err(damaged(path, why)),
+    }
 }
 
 /// An error about the content of one of the store's own files.

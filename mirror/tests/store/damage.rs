@@ -144,8 +144,19 @@ fn a_folder_with_other_files_is_refused_and_left_alone() {
     let file = root.path().join("thesis.tex");
     let error = FileStore::open(&file, OpenMode::OpenOrCreate).unwrap_err();
     assert!(matches!(error, StoreError::Unusable { .. }), "{error}");
+}
+
+#[test]
+fn a_store_that_must_be_there_is_not_made() {
+    let root = tempfile::tempdir().unwrap();
     let nothing = root.path().join("nothing");
-    let error = FileStore::open(&nothing, OpenMode::ReadOnly).unwrap_err();
-    assert!(error.to_string().contains("no store"), "{error}");
-    assert!(!nothing.exists());
+    for mode in [OpenMode::ReadOnly, OpenMode::Writable] {
+        for folder in [&*nothing, root.path()] {
+            let error = FileStore::open(folder, mode).unwrap_err();
+            assert!(error.to_string().contains("no store"), "{error}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0);
+    import(root.path()).unwrap();
+    check_done(&FileStore::open(root.path(), OpenMode::Writable).unwrap());
 }

@@ -32,9 +32,15 @@ pub fn run_with_fault_at(test: &str, root: &Path, path: &Path, fault: &str) -> E
 /// counts for each thread.
 pub fn count(test: &str, call: &str) -> usize {
     let folder = tempfile::tempdir().unwrap();
+    count_at(test, &folder.path().join("store"), call)
+}
+
+/// The same on the store at `root`.
+pub fn count_at(test: &str, root: &Path, call: &str) -> usize {
+    let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let options = ["-o", log.to_str().unwrap(), "-e", &format!("trace={call}")];
-    assert!(strace(test, &folder.path().join("store"), &options).success());
+    assert!(strace(test, root, &options).success());
     let mut counts = BTreeMap::new();
     for line in std::fs::read_to_string(log).unwrap().lines() {
         if let Some((process, rest)) = line.split_once(' ')

@@ -98,6 +98,9 @@ fn files(
     let mut take = |path: &Path, findings: &mut Vec<Finding>| {
         match part.add(layout, path, None) {
             Ok(()) => {}
+            Err(StoreError::Damaged { path: log, why }) if log != path => {
+                broken.push((path.to_owned(), format!("in the log beside it, {why}")));
+            }
             Err(StoreError::Damaged { why, .. }) => broken.push((path.to_owned(), why)),
             Err(StoreError::Io { source, .. }) => {
                 broken.push((path.to_owned(), source.to_string()))
@@ -116,6 +119,8 @@ fn files(
         for file in work::entries(&folder)? {
             match part::is_ours(&file) {
                 true => take(&file, findings),
+                // read with the file it belongs to
+                false if part::is_log(&file) => {}
                 false => findings.extend(strange(layout, &file)),
             }
         }

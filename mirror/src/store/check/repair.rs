@@ -154,7 +154,16 @@ fn write(writable: &Writable, part: &Part, unit: &Unit) -> Result<(), StoreError
     let made = writable.work.file_of(&bytes)?;
     writable.work.sync([&made])?;
     made.place(&path)?;
-    path.parent().map_or(Ok(()), sync_folder)
+    path.parent().map_or(Ok(()), sync_folder)?;
+    // the file says all now; a log that is left would be taken for what comes after it
+    if let Unit::Repository(name) = unit {
+        let log = writable.layout.log(name);
+        if log.exists() {
+            keep(writable, &log)?;
+            fs::remove_file(&log).map_err(failed("remove", &log))?;
+        }
+    }
+    Ok(())
 }
 
 /// Keeps a damaged file of the store's own in the quarantine, for people to look at.
