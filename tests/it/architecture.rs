@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // not published
     ("kubepkg-test-support", &["kubepkg-core"]),
-    ("kubepkg-bench", &["kubepkg-core"]),
+    ("kubepkg-bench", &["kubepkg-core", "kubepkg-mirror"]),
     ("kubepkg-fuzz-checks", &["kubepkg-core"]),
     (
         "kubepkg-sample-internet",
