@@ -165,8 +165,23 @@ serve_store() {
 algorithm=sha256
 digest_of() { printf '%s:%s' "$algorithm" "$("${algorithm}sum" <"$1" | cut -d' ' -f1)"; }
 
-# is DIGEST FILE: the file has that digest.
-is() { echo "${1#*:}  $2" | "${1%%:*}sum" --check --quiet; }
+# is DIGEST FILE: the file has that digest. By openssl, which is several times faster than sha256sum.
+is() {
+    local found
+    found=$(openssl dgst -r "-${1%%:*}" "$2")
+    [ "${found%% *}" = "${1#*:}" ] || {
+        echo "$2 is ${found%% *}, not $1"
+        return 1
+    }
+}
+
+# fails COMMAND…: `! COMMAND` for functions under `set -e`, which does not look at what `!` gives.
+fails() {
+    ! "$@" || {
+        echo "this should have failed: $*"
+        return 1
+    }
+}
 
 # Ends the containers and removes what they leave in the cgroup tree, the one thing outside the
 # namespaces. A script that ended before `finish` did fail, and says so in the closing line.
