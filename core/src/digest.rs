@@ -97,7 +97,17 @@ impl Digest {
 
     /// The hash in lower-case hex, without the algorithm.
     pub fn hex(&self) -> String {
-        hex::encode(self.as_bytes())
+        self.write_hex(&mut [0; 128]).to_owned()
+    }
+
+    /// The hash in hex, at the beginning of `text`. Every answer of a mirror says a digest.
+    fn write_hex<'a>(&self, text: &'a mut [u8; 128]) -> &'a str {
+        let text = &mut text[..2 * self.algorithm.hash_len()];
+        // the lengths fit and hex digits are ASCII: neither fails
+        match hex::encode_to_slice(self.as_bytes(), text) {
+            Ok(()) => str::from_utf8(text).unwrap_or_default(),
+            Err(_) => "",
+        }
     }
 
     /// Whether `data` has this digest.
@@ -137,7 +147,9 @@ impl FromStr for Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.algorithm.as_str(), self.hex())
+        f.write_str(self.algorithm.as_str())?;
+        f.write_str(":")?;
+        f.write_str(self.write_hex(&mut [0; 128]))
     }
 }
 

@@ -80,12 +80,17 @@ impl Place {
 
     /// The first of the candidates that is in the store.
     pub fn find<'a>(&self, names: &'a Names, own: Own<'_>) -> Option<Found<'a>> {
-        self.candidates(own).iter().find_map(|candidate| {
-            names
-                .repositories
-                .get_key_value(candidate)
-                .map(|(name, repository)| Found { name, repository })
-        })
+        let find = |name| {
+            let (name, repository) = names.repositories.get_key_value(name)?;
+            Some(Found { name, repository })
+        };
+        // nearly always it is the first candidate: do not think of others before
+        if self.ns.is_none()
+            && let Some(found) = find(&self.name)
+        {
+            return Some(found);
+        }
+        self.candidates(own).iter().find_map(find)
     }
 }
 

@@ -3,18 +3,15 @@
 //! The tag of everything is its digest in quotes, a strong validator. Some clients send the
 //! bare digest, which cannot mean anything else.
 
+use http::HeaderMap;
 use http::header::{IF_NONE_MATCH, IF_RANGE};
-use http::{HeaderMap, HeaderValue};
 use kubepkg_core::Digest;
-
-/// The `ETag` of content with this digest.
-pub fn etag(digest: &Digest) -> HeaderValue {
-    HeaderValue::try_from(format!("\"{digest}\""))
-        .unwrap_or_else(|_| HeaderValue::from_static("\"\""))
-}
 
 /// Whether the client already has the content: answer 304.
 pub fn unchanged(headers: &HeaderMap, digest: &Digest) -> bool {
+    if !headers.contains_key(IF_NONE_MATCH) {
+        return false;
+    }
     let digest = digest.to_string();
     headers
         .get_all(IF_NONE_MATCH)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
 };
@@ -13,11 +14,14 @@ use kubepkg_core::store::{FileRange, StoreError};
 
 use super::body::FileBody;
 use super::buffers::{Pool, read_at};
-use super::conditional::{etag, range_counts, unchanged};
+use super::conditional::{range_counts, unchanged};
 use super::error::ApiError;
 use super::range::{Span, Wanted, wanted};
 use super::{Asking, DOCKER_CONTENT_DIGEST};
-use crate::source::Source;
+use crate::source::{Source, Standing};
+
+/// Room for the headers of an answer: about as many as there are.
+const HEADERS: usize = 12;
 
 /// For how long an answer may be used without asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,18 +48,21 @@ pub struct Described {
 impl Described {
     /// The headers of GET and HEAD.
     pub fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
+        let mut headers = HeaderMap::with_capacity(HEADERS);
         headers.insert(CONTENT_TYPE, self.media_type.clone());
         headers.insert(CONTENT_LENGTH, self.size.into());
-        headers.insert(ETAG, etag(&self.digest));
+        // the digest is said twice, and written once
+        let quoted = Bytes::from(format!("\"{}\"", self.digest));
+        let digest = HeaderValue::from_maybe_shared(quoted.slice(1..quoted.len() - 1));
+        if let (Ok(etag), Ok(digest)) = (HeaderValue::from_maybe_shared(quoted), digest) {
+            headers.insert(ETAG, etag);
+            headers.insert(DOCKER_CONTENT_DIGEST, digest);
+        }
         let cache = match self.freshness {
             Freshness::Immutable => "max-age=31536000, immutable",
             Freshness::Revalidate => "no-cache",
         };
         headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
-        if let Ok(digest) = HeaderValue::try_from(self.digest.to_string()) {
-            headers.insert(DOCKER_CONTENT_DIGEST, digest);
-        }
         headers
     }
 
@@ -181,11 +188,7 @@ pub fn respond(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
 }
 
 /// An answer in memory, built for this request; `HEAD` gets its headers.
-pub fn respond_bytes(
-    asking: &Asking,
-    headers: HeaderMap,
-    bytes: impl Into<bytes::Bytes>,
-) -> Response {
+pub fn respond_bytes(asking: &Asking, headers: HeaderMap, bytes: impl Into<Bytes>) -> Response {
     let bytes = bytes.into();
     let mut headers = headers;
     headers.insert(CONTENT_LENGTH, bytes.len().into());
@@ -194,6 +197,20 @@ pub fn respond_bytes(
         false => Body::from(bytes),
     };
     respond(StatusCode::OK, headers, body)
+}
+
+/// Whether a client may be told that content with this digest is here. What collection was
+/// about to remove is saved first.
+pub async fn stands(source: &Arc<dyn Source>, digest: &Digest) -> Result<bool, ApiError> {
+    match source.standing(digest) {
+        Standing::Sound => Ok(true),
+        Standing::Quarantined => Ok(false),
+        Standing::Condemned => match source.rescue(vec![*digest]).await {
+            Ok(()) => Ok(true),
+            Err(StoreError::Missing { .. }) => Ok(false),
+            Err(error) => Err(ApiError::store(&error)),
+        },
+    }
 }
 
 /// Runs `work` on the blocking pool.

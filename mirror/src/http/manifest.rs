@@ -9,7 +9,7 @@ use kubepkg_core::Digest;
 use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::store::{ManifestEntry, StoreError};
 
-use super::content::{Described, Freshness, blocking, read_all, respond_bytes};
+use super::content::{Described, Freshness, blocking, read_all, respond_bytes, stands};
 use super::error::{ApiError, Code};
 use super::{Asking, Shared, content};
 use crate::namespace::Found;
@@ -32,6 +32,9 @@ pub async fn answer(
         }
     };
     let entry = found.repository.manifests.get(&digest).ok_or_else(absent)?;
+    if !stands(&shared.source, &digest).await? {
+        return Err(absent());
+    }
     let media_type = HeaderValue::try_from(entry.media_type.as_str())
         .map_err(|_| ApiError::damaged(&digest, "its media type is no header value"))?;
     let described = Described {

@@ -34,7 +34,7 @@ use serde_json::json;
 use self::buffers::Pool;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
-use self::content::{Described, Freshness, respond_bytes};
+use self::content::{Described, Freshness, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::referrers::Question;
 use crate::namespace::Own;
@@ -242,6 +242,9 @@ async fn repository(
             let absent = || ApiError::not_in(place, Code::BlobUnknown, &ask);
             // a manifest is not a blob, and a blob of another repository is not one of this
             let size = found.repository.blobs.get(digest).ok_or_else(absent)?;
+            if !stands(&shared.source, digest).await? {
+                return Err(absent());
+            }
             let digest = *digest;
             let described = Described {
                 digest,

@@ -4,7 +4,6 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -22,15 +21,17 @@ impl Wire {
         Wire { stream, handoff }
     }
 
-    /// Does `work`, which must not wait, as soon as the socket takes bytes.
-    fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        mut work: impl FnMut() -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
+    /// Sends at most `len` bytes of the part that was handed over.
+    fn poll_part(&self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<usize>> {
+        let mut send = || {
+            self.handoff.send(|part| match part {
+                Some(part) if len <= part.left => self.send_file(part, len),
+                _ => Err(broken("a placeholder came without its file")),
+            })
+        };
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
-            match self.stream.try_io(Interest::WRITABLE, &mut work) {
+            match self.stream.try_io(Interest::WRITABLE, &mut send) {
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -39,16 +40,6 @@ impl Wire {
                 sent => return Poll::Ready(sent),
             }
         }
-    }
-
-    /// Sends at most `len` bytes of the part that was handed over.
-    fn poll_part(&self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<usize>> {
-        self.poll_send(cx, || {
-            self.handoff.send(|part| match part {
-                Some(part) if len <= part.left => self.send_file(part, len),
-                _ => Err(broken("a placeholder came without its file")),
-            })
-        })
     }
 
     fn send_file(&self, part: &Part, len: usize) -> io::Result<usize> {
@@ -110,17 +101,9 @@ impl AsyncWrite for Wire {
         match slices.iter().position(|slice| is_placeholder(slice)) {
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
             Some(0) => self.poll_part(cx, slices[0].len()),
-            // what stands before the file goes into one packet with its beginning
-            Some(before) => self.poll_send(cx, || {
-                let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-                let mut nothing = SendAncillaryBuffer::default();
-                Ok(sendmsg(
-                    &self.stream,
-                    &slices[..before],
-                    &mut nothing,
-                    flags,
-                )?)
-            }),
+            // In a packet of its own: held back for the file, it made sending the file three
+            // times as dear.
+            Some(before) => Pin::new(&mut self.stream).poll_write_vectored(cx, &slices[..before]),
         }
     }
 
