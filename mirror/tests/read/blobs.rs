@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use kubepkg_core::Digest;
+use kubepkg_mirror::source::Standing;
 
 use super::fixture::{Running, image};
 
@@ -233,4 +234,32 @@ async fn lost_content_is_404_and_content_of_another_size_an_error() {
     server.store.lose(&digest);
     let got = server.get(&target).await;
     assert_eq!((got.status, got.code().as_str()), (404, "BLOB_UNKNOWN"));
+}
+
+#[tokio::test]
+async fn condemned_content_is_rescued_and_quarantined_content_absent() {
+    let server = Running::start().await;
+    let store = &server.store;
+    let blob = store.blob_in(R, b"layer");
+    let manifest = store.manifest_in(R, &image(store, R, "a"), &["v1"]);
+    let targets = [
+        (blob, format!("/v2/{R}/blobs/{blob}")),
+        (manifest, format!("/v2/{R}/manifests/{manifest}")),
+        (manifest, format!("/v2/{R}/manifests/v1")),
+    ];
+    for (digest, target) in &targets {
+        for method in ["HEAD", "GET"] {
+            let stand = |standing| store.standings.lock().unwrap().insert(*digest, standing);
+            stand(Standing::Condemned);
+            assert_eq!(server.send(method, target, &[]).await.status, 200);
+            assert_eq!(store.rescued.lock().unwrap().pop(), Some(*digest));
+            stand(Standing::Quarantined);
+            // not even for who has it already
+            let has = [("If-None-Match", "*")];
+            assert_eq!(server.send(method, target, &has).await.status, 404);
+            stand(Standing::Sound);
+            assert_eq!(server.send(method, target, &[]).await.status, 200);
+            assert_eq!(store.rescued.lock().unwrap().pop(), None);
+        }
+    }
 }

@@ -14,7 +14,7 @@ use kubepkg_core::store::{
 };
 use kubepkg_mirror::http::Server;
 use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
-use kubepkg_mirror::source::{NamesFuture, Source};
+use kubepkg_mirror::source::{DoneFuture, NamesFuture, Source, Standing};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -29,6 +29,10 @@ pub struct Memory {
     files: Mutex<BTreeMap<Digest, FileRange>>,
     /// How often a file was asked for.
     pub opened: AtomicUsize,
+    /// What is known of content; of the rest nothing.
+    pub standings: Mutex<BTreeMap<Digest, Standing>>,
+    /// What was rescued.
+    pub rescued: Mutex<Vec<Digest>>,
     /// Reading the names fails.
     pub broken: std::sync::atomic::AtomicBool,
 }
@@ -43,6 +47,16 @@ impl Source for Memory {
             }),
         };
         Box::pin(std::future::ready(names))
+    }
+
+    fn standing(&self, digest: &Digest) -> Standing {
+        let standings = self.standings.lock().unwrap();
+        standings.get(digest).copied().unwrap_or(Standing::Sound)
+    }
+
+    fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        self.rescued.lock().unwrap().extend(digests);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
