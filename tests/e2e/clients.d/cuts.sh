@@ -4,11 +4,13 @@
 echo "== transfers cut in the middle"
 
 # Large enough to be caught in the middle; not zeros, which would look right in the wrong place.
-cut_bytes=200000000
 cut_image() {
-    local layer=$WORK/layers/cut
-    openssl enc -aes-128-ctr -K 00 -iv 00 </dev/zero 2>/dev/null | head -c "$cut_bytes" >"$layer" || true
-    raw_layers "$1" "$(digest_of "$layer") $cut_bytes"
+    local layer=$WORK/layers/cut tree
+    tree=$(mktemp -d "$WORK/cut.XXXXXX")
+    openssl enc -aes-128-ctr -K 00 -iv 00 </dev/zero 2>/dev/null | head -c 200000000 >"$tree/data" || true
+    tar -C "$tree" -cf "$layer" data
+    rm -r "$tree"
+    raw_layers "$1" "$(digest_of "$layer") $(stat -c %s "$layer")"
     mv "$layer" "$(in_layout "$1" "$(digest_of "$layer")")"
 }
 must 'a large image is made' make_source cut cut_image
