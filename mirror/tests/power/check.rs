@@ -1,0 +1,174 @@
+//! What holds in every store, whatever happened to it.
+
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+use kubepkg_core::Digest;
+use kubepkg_core::store::{Names, Store, StoreError};
+use kubepkg_mirror::store::{FileStore, OpenMode};
+
+use crate::oracle::Expected;
+use crate::support::{blob, commit, manifest, noise, now, put, read_range, tag};
+
+/// Opens the store, compares it with what is expected, and works on with it.
+pub fn check(root: &Path, expected: &Expected<'_>) -> Result<(), String> {
+    if root.join("kubepkg-store.json").exists() {
+        let reading = FileStore::open(root, OpenMode::ReadOnly).map_err(said("reading"))?;
+        check_state(&reading, expected).map_err(|why| format!("who only reads: {why}"))?;
+    } else if expected.opened {
+        return Err("the store has lost its marker".to_owned());
+    }
+    let store = FileStore::open(root, OpenMode::OpenOrCreate).map_err(said("opening"))?;
+    check_state(&store, expected)?;
+    check_sets(&store)?;
+    check_content(root)?;
+    check_rubbish(root)?;
+    go_on(&store)
+}
+
+fn said(doing: &str) -> impl FnOnce(StoreError) -> String + use<> {
+    let doing = doing.to_owned();
+    move |e| format!("{doing}: {e:?}")
+}
+
+fn check_state(store: &FileStore, expected: &Expected<'_>) -> Result<(), String> {
+    let names = now(store.names()).map_err(said("names"))?;
+    expected.allows(&names)?;
+    let newest = now(store.sequence()).map_err(said("sequence"))?;
+    if newest != names.sequence {
+        return Err(format!(
+            "{newest} is the newest, names are of {}",
+            names.sequence
+        ));
+    }
+    for number in 1..=newest {
+        let record = now(store.record(number)).map_err(said("record"))?;
+        record.ok_or_else(|| format!("record {number} is missing"))?;
+    }
+    check_named(store, &names)?;
+    for digest in &expected.content {
+        read(store, digest).map_err(|why| format!("acknowledged content: {why}"))?;
+    }
+    Ok(())
+}
+
+/// All that is named is here and right.
+pub fn check_named(store: &FileStore, names: &Names) -> Result<(), String> {
+    for (name, repository) in &names.repositories {
+        for digest in repository.content() {
+            read(store, &digest).map_err(|why| format!("{name}: {why}"))?;
+        }
+        for (tag, entry) in &repository.tags {
+            if !repository.manifests.contains_key(&entry.digest) {
+                return Err(format!("{name}:{tag} points at nothing"));
+            }
+        }
+        let alone = now(store.repository(name)).map_err(said("repository"))?;
+        if alone.as_ref() != Some(&**repository) {
+            return Err(format!("{name} alone is not as among all names"));
+        }
+    }
+    for (folder, entry) in &names.sites {
+        for (path, file) in &entry.files {
+            let range = store.site_file(folder, entry, path).map_err(said("site"))?;
+            let range = range.ok_or_else(|| format!("{folder}: {path} is missing"))?;
+            if !file.digest.matches(read_range(&range)) {
+                return Err(format!("{folder}: {path} is wrong"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read(store: &FileStore, digest: &Digest) -> Result<(), String> {
+    let range = store.blob_range(digest).map_err(said("content"))?;
+    let range = range.ok_or_else(|| format!("{digest} is missing"))?;
+    match digest.matches(read_range(&range)) {
+        true => Ok(()),
+        false => Err(format!("{digest} is wrong")),
+    }
+}
+
+/// The sets of repository files are plain files, whole, for who copies or reads them as such.
+/// (A reader of the store would take what is missing from the content.)
+fn check_sets(store: &FileStore) -> Result<(), String> {
+    let names = now(store.names()).map_err(said("names"))?;
+    for (folder, entry) in &names.sites {
+        for (path, file) in &entry.files {
+            let at = store.root().join("sites").join(folder);
+            let at = at.join(entry.set.to_string()).join(path);
+            let bytes = fs::read(&at).map_err(|e| format!("{}: {e}", at.display()))?;
+            if !file.digest.matches(bytes) {
+                return Err(format!("{} is wrong", at.display()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whatever can be asked for by digest has it, named or not.
+pub fn check_content(root: &Path) -> Result<(), String> {
+    for algorithm in files(&root.join("blobs")) {
+        for folder in files(&root.join("blobs").join(&algorithm)) {
+            let folder = root.join("blobs").join(&algorithm).join(folder);
+            for hex in files(&folder) {
+                let digest = Digest::from_str(&format!("{algorithm}:{hex}"));
+                let digest = digest.map_err(|e| format!("{hex} among the content: {e}"))?;
+                if !digest.matches(fs::read(folder.join(&hex)).unwrap()) {
+                    return Err(format!("{digest} is served and wrong"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A process that has just opened the store is the only one, and has not begun anything: no
+/// temporaries but its own sign of life, no leases.
+pub fn check_rubbish(root: &Path) -> Result<(), String> {
+    let temporary: Vec<String> = files(root)
+        .into_iter()
+        .filter(|name| name.starts_with(".tmp-"))
+        .collect();
+    let leases = files(&root.join("leases"));
+    let inside = temporary
+        .iter()
+        .map(|name| files(&root.join(name)).len())
+        .sum::<usize>();
+    match (temporary.len(), inside, leases.len()) {
+        (1, 1, 0) => Ok(()),
+        (folders, inside, leases) => Err(format!(
+            "{folders} folders of temporaries with {inside} files and {leases} leases are left"
+        )),
+    }
+}
+
+/// Names in a folder, in order; none where there is none.
+pub fn files(folder: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// More commits work, and others see them.
+pub fn go_on(store: &FileStore) -> Result<(), String> {
+    let bytes = noise(0xabcdef, 50);
+    let digest = now(put(store, &bytes)).map_err(said("publishing more"))?;
+    let changes = vec![
+        manifest("after", digest, bytes.len()),
+        blob("after", digest, bytes.len()),
+        tag("after", "all", digest),
+    ];
+    let number = now(commit(store, changes)).map_err(said("committing more"))?;
+    let reading = FileStore::open(store.root(), OpenMode::ReadOnly).map_err(said("reading"))?;
+    let names = now(reading.names()).map_err(said("names"))?;
+    if names.sequence != number || !names.repositories.contains_key("after") {
+        return Err("a further commit is not seen".to_owned());
+    }
+    read(&reading, &digest)
+}

@@ -1,0 +1,46 @@
+//! The test of the test: a store that leaves out any one kind of sync loses something, and it
+//! is found.
+
+use crate::loss::{lose, record_alone};
+use crate::model::LOSSES;
+use crate::random::Random;
+use crate::recording::{Recorded, can_trace};
+
+/// How often power is lost before a kind of sync is taken to be unnecessary.
+const TRIES: usize = 800;
+
+/// Syncs that nothing depends on, each with the reason why it is there all the same.
+const NEEDLESS: [(&str, &str); 0] = [];
+
+fn found_without(recorded: &Recorded, kind: &str, random: &mut Random) -> Option<String> {
+    for number in 0..TRIES {
+        let point = usize::try_from(random.below(recorded.model.events() as u64 + 1)).unwrap();
+        let loss = LOSSES[number % LOSSES.len()];
+        let left_out = |of: &str| of == kind;
+        if let Err(why) = lose(recorded, point, loss, random, &left_out) {
+            return Some(format!("after {} losses: {why}", number + 1));
+        }
+    }
+    None
+}
+
+#[test]
+fn without_any_one_kind_of_sync_something_is_lost() {
+    if !can_trace() {
+        return;
+    }
+    let mut random = Random::of_this_run("syncs left out");
+    let recorded = record_alone();
+    let mut needless = Vec::new();
+    for kind in recorded.model.kinds() {
+        match found_without(&recorded, &kind, &mut random) {
+            Some(why) => println!("without {kind}: {}", why.lines().next().unwrap_or("")),
+            None => {
+                println!("without {kind}: nothing");
+                needless.push(kind);
+            }
+        }
+    }
+    let expected: Vec<&str> = NEEDLESS.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(needless, expected, "syncs nothing depends on");
+}

@@ -1,0 +1,146 @@
+//! A process that works on a store and does what it is told: one line in, lines out.
+//!
+//! It gets `<id> <step>` and says `@ begin <id>` before and `@ done <id> <number>` or
+//! `@ failed <id> <why>` after; these lines are its acknowledgements.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use kubepkg_mirror::store::{FileStore, OpenMode};
+
+use crate::steps::Step;
+
+/// Names the store's folder to the process.
+const ROOT: &str = "STORE_UNDER_TEST";
+
+#[test]
+#[ignore = "run by the other tests, in a process of its own"]
+fn working_process() {
+    let Some(root) = std::env::var_os(ROOT) else {
+        return;
+    };
+    let mut out = std::io::stdout();
+    // in one write each, so that a trace has them in one piece
+    let mut say = |line: String| {
+        out.write_all(format!("\n@ {line}\n").as_bytes()).unwrap();
+        out.flush().unwrap();
+    };
+    let store = match FileStore::open(root, OpenMode::OpenOrCreate) {
+        Ok(store) => store,
+        Err(e) => return say(format!("failed open {e:?}")),
+    };
+    say("ready".to_owned());
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let (id, step) = line.split_once(' ').unwrap();
+        let step: Step = step.parse().unwrap();
+        say(format!("begin {id}"));
+        match step.perform(&store) {
+            Ok(number) => say(format!("done {id} {number}")),
+            Err(e) => say(format!("failed {id} {e:?}")),
+        }
+    }
+}
+
+/// Such a process.
+pub struct Worker {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: Lines<BufReader<ChildStdout>>,
+}
+
+/// What a process said to a step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done(u64),
+    Failed(String),
+    /// It said nothing and is gone.
+    Died,
+}
+
+impl Worker {
+    /// Started by `wrapper`, a command that runs the command behind it; `None` starts it as it
+    /// is.
+    pub fn start(root: &Path, wrapper: Option<Command>) -> Worker {
+        let program = std::env::current_exe().unwrap();
+        let mut command = match wrapper {
+            Some(mut wrapper) => {
+                wrapper.arg(program);
+                wrapper
+            }
+            None => Command::new(program),
+        };
+        command.args(["--exact", "worker::working_process", "--ignored"]);
+        command.args(["--test-threads=1", "--nocapture"]);
+        command.env(ROOT, root);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let from = BufReader::new(child.stdout.take().unwrap()).lines();
+        Worker {
+            to: child.stdin.take(),
+            child,
+            from,
+        }
+    }
+
+    /// Waits until it has opened the store.
+    pub fn ready(&mut self) -> Answer {
+        self.answer()
+    }
+
+    /// Tells it what to do and does not wait.
+    pub fn tell(&mut self, id: u64, step: &Step) {
+        if let Some(to) = &mut self.to {
+            // it may be gone; then its answer says so
+            let _ = writeln!(to, "{id} {step}");
+        }
+    }
+
+    /// What it says to the step it is at.
+    pub fn answer(&mut self) -> Answer {
+        for line in self.from.by_ref() {
+            let Ok(line) = line else { break };
+            let Some(said) = line.strip_prefix("@ ") else {
+                continue;
+            };
+            if said == "ready" {
+                return Answer::Done(0);
+            }
+            if said.starts_with("done ") {
+                let number = said.rsplit(' ').next().and_then(|n| n.parse().ok());
+                return Answer::Done(number.unwrap());
+            }
+            if said.starts_with("failed ") {
+                return Answer::Failed(said.to_owned());
+            }
+        }
+        Answer::Died
+    }
+
+    /// Does a step.
+    pub fn perform(&mut self, id: u64, step: &Step) -> Answer {
+        self.tell(id, step);
+        self.answer()
+    }
+
+    /// The process's id (of what it was started by).
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it end, and waits until it has.
+    pub fn end(mut self) -> ExitStatus {
+        self.to = None;
+        // it may still say something
+        for _ in self.from.by_ref() {}
+        self.child.wait().unwrap()
+    }
+
+    /// Ends it at once.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
