@@ -102,7 +102,14 @@ impl Writable {
         self.rescue(content.iter().copied(), false)?;
 
         let mut prepared = self.prepare(&part, number)?;
-        prepared.before.extend(self.content.unsettled(&content));
+        let root = self.layout.root();
+        let unsettled_folders = self.content.unsettled(&content);
+        for folder in &unsettled_folders {
+            // who made the folder may not have come to the sync of what is above it either
+            let above = self.disk.ensure_folder(root, folder)?;
+            prepared.before.extend(above);
+            prepared.before.insert(folder.clone());
+        }
         let path = self.layout.record(number);
         let record = Record {
             number,
@@ -112,6 +119,7 @@ impl Writable {
         };
         let file = self.work.file_of(&sealed::encode(&path, &record)?)?;
         self.sync_prepared(&prepared, Some(&file))?;
+        self.disk.settle(root, &unsettled_folders);
 
         let unsettled = |e| {
             let source = Box::new(e);

@@ -157,16 +157,12 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     can_read(&layout)?;
     let path = layout.generation();
     let generation = Arc::new(Generation::new(&path, disk.open_or_create(&path)?));
-    let swept = work::sweep(&layout)?;
+    work::sweep(&layout, &syncer)?;
     let work = Arc::new(Work::create(
         &layout,
         Arc::clone(&disk),
         Arc::clone(&syncer),
     )?);
-    if swept {
-        // who was killed may have renamed content and not come to the sync of its folder
-        syncer.everything(syncer.errors())?;
-    }
     if !has_marker(&layout)? {
         write_marker(&layout, &work)?;
         for folder in created {

@@ -241,18 +241,25 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// Removes what processes that are gone left behind. Call it under the store's lock. Answers
-/// whether there was anything.
-pub(super) fn sweep(layout: &Layout) -> Result<bool, StoreError> {
-    let mut found = false;
+/// Removes what processes that are gone left behind. Call it under the store's lock.
+///
+/// Who was killed may have renamed content and not come to the sync of its folder. Everything
+/// is synced *before* the traces of that are removed: who is killed in here leaves them to the
+/// next one.
+pub(super) fn sweep(layout: &Layout, syncer: &Syncer) -> Result<(), StoreError> {
+    let mut abandoned = Vec::new();
     for path in entries(layout.root())? {
         let temporary = path
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
-        if !temporary || !is_abandoned(&path.join(ALIVE))? {
-            continue;
+        if temporary && is_abandoned(&path.join(ALIVE))? {
+            abandoned.push(path);
         }
-        found = true;
+    }
+    if !abandoned.is_empty() {
+        syncer.everything(syncer.errors())?;
+    }
+    for path in abandoned {
         let removed = if path.is_dir() {
             fs::remove_dir_all(&path)
         } else {
@@ -265,7 +272,7 @@ pub(super) fn sweep(layout: &Layout) -> Result<bool, StoreError> {
             ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))?;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Whether no living process holds the lock of this file.

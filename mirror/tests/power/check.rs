@@ -23,7 +23,7 @@ pub fn check(root: &Path, expected: &Expected<'_>) -> Result<(), String> {
     check_state(&store, expected)?;
     check_sets(&store)?;
     check_content(root)?;
-    check_rubbish(root)?;
+    check_rubbish(root, 1)?;
     go_on(&store)
 }
 
@@ -92,7 +92,7 @@ fn read(store: &FileStore, digest: &Digest) -> Result<(), String> {
 
 /// The sets of repository files are plain files, whole, for who copies or reads them as such.
 /// (A reader of the store would take what is missing from the content.)
-fn check_sets(store: &FileStore) -> Result<(), String> {
+pub fn check_sets(store: &FileStore) -> Result<(), String> {
     let names = now(store.names()).map_err(said("names"))?;
     for (folder, entry) in &names.sites {
         for (path, file) in &entry.files {
@@ -124,24 +124,21 @@ pub fn check_content(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A process that has just opened the store is the only one, and has not begun anything: no
-/// temporaries but its own sign of life, no leases.
-pub fn check_rubbish(root: &Path) -> Result<(), String> {
-    let temporary: Vec<String> = files(root)
-        .into_iter()
-        .filter(|name| name.starts_with(".tmp-"))
-        .collect();
-    let leases = files(&root.join("leases"));
-    let inside = temporary
-        .iter()
-        .map(|name| files(&root.join(name)).len())
-        .sum::<usize>();
-    match (temporary.len(), inside, leases.len()) {
-        (1, 1, 0) => Ok(()),
-        (folders, inside, leases) => Err(format!(
-            "{folders} folders of temporaries with {inside} files and {leases} leases are left"
-        )),
+/// So many processes have the store open and do nothing: there are no temporaries but the signs
+/// of their lives, and no leases.
+pub fn check_rubbish(root: &Path, living: usize) -> Result<(), String> {
+    let mut temporary = files(root);
+    temporary.retain(|name| name.starts_with(".tmp-"));
+    let inside = temporary.iter().map(|name| files(&root.join(name)).len());
+    let (folders, inside) = (temporary.len(), inside.sum::<usize>());
+    let leases = files(&root.join("leases")).len();
+    if (folders, inside, leases) == (living, living, 0) {
+        return Ok(());
     }
+    Err(format!(
+        "{living} processes live, and there are {folders} folders of temporaries with {inside} \
+         files, and {leases} leases"
+    ))
 }
 
 /// Names in a folder, in order; none where there is none.

@@ -7,6 +7,8 @@
 //! nothing wrong is. The tests of the tests are in [`teeth`]: without any one kind of sync a
 //! loss is found.
 //!
+//! The other half are random processes, killed at random ([`driver`]).
+//!
 //! `KPTEST_SEED` repeats a run, `KPTEST_LONG=<minutes>` makes more of it.
 
 #![allow(
@@ -16,6 +18,7 @@
 )]
 
 mod check;
+mod driver;
 mod loss;
 mod model;
 mod oracle;

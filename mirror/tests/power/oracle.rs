@@ -90,18 +90,6 @@ impl History {
         }
         expected
     }
-
-    /// What must hold in the end.
-    pub fn in_the_end(&self) -> Expected<'_> {
-        let published = self.steps.values().flat_map(|step| &step.published);
-        Expected {
-            history: self,
-            least: self.newest(),
-            most: self.newest(),
-            content: published.copied().collect(),
-            opened: true,
-        }
-    }
 }
 
 impl Expected<'_> {

@@ -80,12 +80,14 @@ impl Recording {
     pub fn process(&mut self, fault: Option<&str>) -> Worker {
         let log = self.folder.path().join(format!("log{}", self.logs.len()));
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-qq", "-ttt", "-y", "-xx", "--seccomp-bpf"]);
+        strace.args(["-f", "-qq", "-ttt", "-y", "-xx"]);
         strace.args(["-s", trace::LONGEST, "-e", trace::CALLS, "-o"]);
         strace.arg(&log);
-        if let Some(fault) = fault {
-            strace.args(["-e", &format!("inject={fault}")]);
-        }
+        match fault {
+            Some(fault) => strace.args(["-e", &format!("inject={fault}")]),
+            // quicker; strace 6.1 forgets to kill with it
+            None => strace.arg("--seccomp-bpf"),
+        };
         self.logs.push(log);
         Worker::start(&self.root(), Some(strace))
     }

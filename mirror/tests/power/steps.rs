@@ -51,6 +51,11 @@ pub enum Step {
         repository: String,
         seed: u64,
     },
+    /// Takes a manifest, its blob and the tag `e<seed>` out of a repository.
+    Erase {
+        repository: String,
+        seed: u64,
+    },
     /// Forgets what was accepted.
     Distrust,
     /// Takes the repository files away.
@@ -76,6 +81,7 @@ impl fmt::Display for Step {
             } => write!(f, "tag {repository} {tag} {seed}"),
             Step::Untag { repository, tag } => write!(f, "untag {repository} {tag}"),
             Step::Delete { repository, seed } => write!(f, "delete {repository} {seed}"),
+            Step::Erase { repository, seed } => write!(f, "erase {repository} {seed}"),
             Step::Distrust => write!(f, "distrust"),
             Step::NoSite => write!(f, "nosite"),
         }
@@ -108,6 +114,10 @@ impl FromStr for Step {
                 tag: tag.to_owned(),
             },
             ["delete", repository, of] => Step::Delete {
+                repository: repository.to_owned(),
+                seed: seed(of)?,
+            },
+            ["erase", repository, of] => Step::Erase {
                 repository: repository.to_owned(),
                 seed: seed(of)?,
             },
@@ -230,6 +240,12 @@ impl Step {
                 tag: name,
             } => vec![without(tag(repository, name, Digest::sha256("")))],
             Step::Delete { repository, seed } => named(repository, *seed).map(without).to_vec(),
+            Step::Erase { repository, seed } => {
+                let mut changes = named(repository, *seed).map(without).to_vec();
+                let name = format!("e{seed}");
+                changes.push(without(tag(repository, &name, Digest::sha256(""))));
+                changes
+            }
             Step::Distrust => vec![without(trust("packages", serde_json::Value::Null))],
             Step::NoSite => vec![without(site(URL, &[]))],
         }

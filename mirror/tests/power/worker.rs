@@ -87,7 +87,7 @@ impl Worker {
 
     /// Waits until it has opened the store.
     pub fn ready(&mut self) -> Answer {
-        self.answer()
+        self.answer().1
     }
 
     /// Tells it what to do and does not wait.
@@ -98,36 +98,33 @@ impl Worker {
         }
     }
 
-    /// What it says to the step it is at.
-    pub fn answer(&mut self) -> Answer {
+    /// What it says next, and to which step.
+    pub fn answer(&mut self) -> (u64, Answer) {
         for line in self.from.by_ref() {
             let Ok(line) = line else { break };
             let Some(said) = line.strip_prefix("@ ") else {
                 continue;
             };
-            if said == "ready" {
-                return Answer::Done(0);
-            }
-            if said.starts_with("done ") {
-                let number = said.rsplit(' ').next().and_then(|n| n.parse().ok());
-                return Answer::Done(number.unwrap());
-            }
-            if said.starts_with("failed ") {
-                return Answer::Failed(said.to_owned());
+            let mut words = said.split(' ');
+            let word = words.next();
+            let mut number = || words.next().and_then(|word| word.parse().ok());
+            match word {
+                Some("ready") => return (0, Answer::Done(0)),
+                Some("done") => return (number().unwrap(), Answer::Done(number().unwrap())),
+                Some("failed") => {
+                    let id = number().unwrap_or(0);
+                    return (id, Answer::Failed(said.to_owned()));
+                }
+                _ => {}
             }
         }
-        Answer::Died
+        (0, Answer::Died)
     }
 
     /// Does a step.
     pub fn perform(&mut self, id: u64, step: &Step) -> Answer {
         self.tell(id, step);
-        self.answer()
-    }
-
-    /// The process's id (of what it was started by).
-    pub fn id(&self) -> u32 {
-        self.child.id()
+        self.answer().1
     }
 
     /// Lets it end, and waits until it has.
@@ -138,8 +135,9 @@ impl Worker {
         self.child.wait().unwrap()
     }
 
-    /// Ends it at once.
-    pub fn kill(mut self) {
+    /// Ends it at once. What it said before can still be read.
+    pub fn kill(&mut self) {
+        self.to = None;
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
