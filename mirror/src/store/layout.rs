@@ -15,7 +15,7 @@ pub(super) const TEMPORARY: &str = ".tmp-";
 pub(super) const NUMBER_WIDTH: usize = 20;
 
 /// Everything that may lie in a store's root, temporaries left aside.
-const ROOT: [&str; 21] = [
+const ROOT: [&str; 23] = [
     "kubepkg-store.json",
     "blobs",
     "names",
@@ -33,6 +33,8 @@ const ROOT: [&str; 21] = [
     "wanted",
     "scrub",
     "collector",
+    "keeper",
+    "served",
     "gc.sock",
     "pins",
     "users",

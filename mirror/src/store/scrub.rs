@@ -5,12 +5,9 @@
 //! came, and sets damaged content aside ([`super::check`]). A round takes a week at least, so
 //! that a small store is not read all the time.
 
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use kubepkg_core::store::StoreError;
@@ -19,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocking::blocking;
 use super::check::{Blob, Pace, Verdict, digests_in, hash};
-use super::{FileStore, sealed, work};
+use super::{FileStore, StopOnDrop, sealed, work};
 
 /// Shortest time from the beginning of one round to that of the next, in seconds.
 const ROUND: i64 = 7 * 24 * 60 * 60;
@@ -49,37 +46,25 @@ pub struct Scrubbed {
 }
 
 impl FileStore {
-    /// Scrubs until `shutdown`, at most `rate` bytes in a second; 0 does nothing.
-    pub async fn scrub(&self, rate: u64, shutdown: impl Future<Output = ()>) {
-        let mut shutdown = pin!(shutdown);
+    /// Scrubs for ever, at most `rate` bytes in a second; 0 does nothing. Dropping it ends the
+    /// reading that is under way.
+    pub async fn scrub(&self, rate: u64) {
         if rate == 0 {
-            return shutdown.await;
+            return std::future::pending().await;
         }
-        let stop = Arc::new(AtomicBool::new(false));
+        let stop = StopOnDrop::default();
         let pace = Arc::new(Pace::new(Some(rate)));
-        let endless = async {
-            loop {
-                let wait = match self.scrub_folder(&pace, &stop).await {
-                    Ok(None) => Duration::ZERO,
-                    Ok(Some(wait)) => wait,
-                    Err(error) => {
-                        tracing::warn!(%error, "the scrub stands still for a while");
-                        AFTER_FAILURE
-                    }
-                };
-                tokio::time::sleep(wait).await;
-            }
-        };
-        let mut endless = pin!(endless);
-        std::future::poll_fn(|context| {
-            let done = shutdown.as_mut().poll(context);
-            match done {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => endless.as_mut().poll(context).map(|()| ()),
-            }
-        })
-        .await;
-        stop.store(true, Ordering::Relaxed);
+        loop {
+            let wait = match self.scrub_folder(&pace, &stop.0).await {
+                Ok(None) => Duration::ZERO,
+                Ok(Some(wait)) => wait,
+                Err(error) => {
+                    tracing::warn!(%error, "the scrub stands still for a while");
+                    AFTER_FAILURE
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// Looks at the next folder of content. Answers how long to wait where the round is over.

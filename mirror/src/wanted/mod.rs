@@ -12,8 +12,11 @@
 
 mod table;
 
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kubepkg_core::Digest;
 use kubepkg_core::name::RepositoryName;
@@ -25,6 +28,9 @@ pub use table::{Counted, Misses, Reference, Tally, WantedTable};
 use crate::namespace::Own;
 use crate::route::{Ask, Place, Target};
 use crate::store::FileStore;
+
+/// How often a server brings its counts into the store.
+pub const FLUSH: Duration = Duration::from_secs(10);
 
 /// Something that was asked for and is not here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +103,28 @@ impl Wanted {
             table.merge(newer);
         }
         flushed
+    }
+
+    /// Flushes every [`FLUSH`] until `shutdown`, and then once more. A store that is only read
+    /// keeps nothing: then this only waits.
+    pub async fn keep(&self, store: &FileStore, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = pin!(shutdown);
+        if !store.can_write() {
+            return shutdown.await;
+        }
+        loop {
+            let over = tokio::select! {
+                biased;
+                () = &mut shutdown => true,
+                () = tokio::time::sleep(FLUSH) => false,
+            };
+            if let Err(error) = self.flush(store).await {
+                tracing::warn!(%error, "what is wanted is kept in memory only, for now");
+            }
+            if over {
+                return;
+            }
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, WantedTable> {

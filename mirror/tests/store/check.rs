@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use kubepkg_core::progress::Silent;
 use kubepkg_core::store::Store;
+use kubepkg_mirror::source::Standing;
 use kubepkg_mirror::store::check::{CheckSettings, Checked, Fault};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
@@ -240,6 +241,8 @@ fn repair_sets_damaged_content_aside_and_a_push_heals_it() {
     assert!(checked.findings.iter().all(|f| f.repaired.is_some()));
     // gone for everybody, and kept to be looked at
     assert_eq!(now(site.store.stat(&site.layer)).unwrap(), None);
+    now(site.store.names()).unwrap();
+    assert_eq!(site.store.standing(&site.layer), Standing::Quarantined);
     let aside = site
         .root()
         .join(format!("quarantine/sha256-{}", site.layer.hex()));
@@ -261,6 +264,23 @@ fn repair_sets_damaged_content_aside_and_a_push_heals_it() {
         None,
     );
     assert_eq!(now(put(&site.store, &manifest)).unwrap(), site.other);
+    assert_eq!(seen(&check(site.root())), []);
+}
+
+#[test]
+fn missing_content_is_not_here_for_anybody_after_repair() {
+    let site = Site::new();
+    let whole = now(content(&site.store, &site.manifest)).unwrap();
+    remove(&site.blob(&site.manifest));
+    let checked = repair(site.root());
+    assert!(checked.findings[0].repaired.is_some());
+    let store = FileStore::open(site.root(), OpenMode::ReadOnly).unwrap();
+    now(store.names()).unwrap();
+    assert_eq!(store.standing(&site.manifest), Standing::Quarantined);
+    assert_eq!(check(site.root()).findings[0].fault, Fault::Quarantined);
+    now(put(&site.store, &Bytes::from(whole))).unwrap();
+    now(store.names()).unwrap();
+    assert_eq!(store.standing(&site.manifest), Standing::Sound);
     assert_eq!(seen(&check(site.root())), []);
 }
 

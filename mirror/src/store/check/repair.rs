@@ -32,6 +32,7 @@ impl FileStore {
                 (Fault::Damaged | Fault::Cut | Fault::Unreadable, None) => {
                     set_aside(writable, finding)?
                 }
+                (Fault::Missing, None) => note_missing(writable, finding)?,
                 (Fault::Damaged | Fault::Missing, Some(Unit::Site(_)))
                     if finding.source.is_some() =>
                 {
@@ -74,6 +75,26 @@ fn set_aside(writable: &Writable, finding: &Finding) -> Result<Option<String>, S
             to.display()
         )
     }))
+}
+
+/// Content that names promise and that is gone counts as set aside from then on, so that who
+/// asks whether it is here hears the same as who asks for it.
+fn note_missing(writable: &Writable, finding: &Finding) -> Result<Option<String>, StoreError> {
+    let Some(digest) = finding.digest else {
+        return Ok(None);
+    };
+    let _lock = writable.lock.hold()?;
+    let aside = writable.layout.quarantined(&digest);
+    if writable.layout.blob(&digest).exists() || aside.exists() {
+        return Ok(None);
+    }
+    writable.disk.make_folder(&writable.layout.quarantine())?;
+    writable.disk.create(&aside)?;
+    sync_folder(&writable.layout.quarantine())?;
+    writable.generation.content_changed()?;
+    Ok(Some(
+        "clients are told that it is not here, until it is brought again".to_owned(),
+    ))
 }
 
 /// Makes a file of a set anew from the content it is made of.
