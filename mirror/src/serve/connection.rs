@@ -76,7 +76,7 @@ impl Connections {
             let extensions = request.extensions_mut();
             extensions.insert(Peer(peer));
             // HTTP/2 copies bodies into frames
-            if version <= Version::HTTP_11 {
+            if version <= Version::HTTP_11 && cfg!(target_os = "linux") {
                 extensions.insert(handoff.clone());
             }
             async move {

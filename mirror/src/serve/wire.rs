@@ -1,9 +1,11 @@
 //! A socket that sends parts of files where a body yielded their placeholder.
 
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -43,21 +45,31 @@ impl Wire {
     }
 
     fn send_file(&self, part: &Part, len: usize) -> io::Result<usize> {
-        let mut offset = part.offset;
-        match rustix::fs::sendfile(&self.stream, &part.file, Some(&mut offset), len) {
+        match sendfile(&self.stream, &part.file, part.offset, len) {
             Ok(0) => {
                 // the length was announced; ending the connection is the only honest answer
                 tracing::error!("a file of the store ends early");
                 Err(io::ErrorKind::UnexpectedEof.into())
             }
             Ok(sent) => Ok(sent),
-            Err(rustix::io::Errno::IO) => {
+            Err(Errno::IO) => {
                 tracing::error!("cannot read a file of the store");
-                Err(rustix::io::Errno::IO.into())
+                Err(Errno::IO.into())
             }
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn sendfile(to: &TcpStream, file: &File, mut offset: u64, len: usize) -> Result<usize, Errno> {
+    rustix::fs::sendfile(to, file, Some(&mut offset), len)
+}
+
+/// Never called: elsewhere nothing is handed over.
+#[cfg(not(target_os = "linux"))]
+fn sendfile(_: &TcpStream, _: &File, _: u64, _: usize) -> Result<usize, Errno> {
+    Err(Errno::NOSYS)
 }
 
 fn broken(what: &'static str) -> io::Error {
@@ -126,7 +138,6 @@ impl AsyncWrite for Wire {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Write as _;
     use std::sync::Arc;
 
