@@ -46,6 +46,15 @@ impl Place {
         (!own.is(&host)).then_some(host)
     }
 
+    /// The name a write goes to: the one this would be imported under. `None` when the request
+    /// has a namespace of its own, which only reads may have.
+    pub fn written(&self, own: Own<'_>) -> Option<RepositoryName> {
+        match &self.ns {
+            Some(ns) if !canonical_host(ns).is_some_and(|host| own.is(&host)) => None,
+            _ => Some(in_library(&self.name).unwrap_or_else(|| self.name.clone())),
+        }
+    }
+
     /// The names under which the repository may be in the store, best first.
     pub fn candidates(&self, own: Own<'_>) -> Vec<RepositoryName> {
         let Some(ns) = &self.ns else {
@@ -108,7 +117,7 @@ fn plain(name: &RepositoryName) -> Vec<RepositoryName> {
 }
 
 /// `docker.io/x` means `docker.io/library/x`.
-fn in_library(name: &RepositoryName) -> Option<RepositoryName> {
+pub(crate) fn in_library(name: &RepositoryName) -> Option<RepositoryName> {
     let (host, path) = name.as_str().split_once('/')?;
     if host != DOCKER_HUB || path.contains('/') {
         return None;

@@ -5,6 +5,8 @@
 //! distribution specification, "Endpoints"; the shapes of a path are on the design page
 //! "mirror", "Locations".
 
+mod write;
+
 use std::str::FromStr;
 
 use http::{Method, StatusCode};
@@ -13,14 +15,19 @@ use kubepkg_core::digest::ParseDigestError;
 use kubepkg_core::location::host_element;
 use kubepkg_core::name::{NameError, RepositoryName, Tag};
 
+pub use write::{Begin, MAX_TAGS, Write};
+
 /// Most entries in one page of tags or repositories; the rest follows by `Link`.
 pub const MAX_PAGE: usize = 10_000;
 
-/// Longest path and query that are looked at: a name has at most 255 characters, a sha512
-/// digest 135, and each may be percent-encoded.
-pub const MAX_TARGET: usize = 4096;
+/// Longest path that is looked at: a name has at most 255 characters, a sha512 digest 135, and
+/// each may be percent-encoded.
+pub const MAX_PATH: usize = 4096;
 
-/// A read of the registry API.
+/// Longest query that is looked at: [`MAX_TAGS`] of the longest tags fit.
+pub const MAX_QUERY: usize = 8192;
+
+/// A request to the registry API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `/v2/`: is this a registry?
@@ -29,6 +36,8 @@ pub enum Endpoint {
     Catalog(Page),
     /// Something in one repository.
     Repository(Place, Ask),
+    /// A change of one repository.
+    Write(Place, Write),
 }
 
 /// Which repository is meant. Where it may be looked for is said by [`crate::namespace`].
@@ -97,7 +106,7 @@ pub enum RouteError {
     /// The path does not belong to the registry API.
     #[error("the path is outside the registry API")]
     Elsewhere,
-    /// Anything but GET and HEAD.
+    /// Anything but GET and HEAD, where nobody may write.
     #[error(
         "{method} is not possible: this server is read-only; content enters it with `kubepkg bundle import`"
     )]
@@ -105,6 +114,31 @@ pub enum RouteError {
         /// The method.
         method: String,
     },
+    /// A method the endpoint does not have.
+    #[error("{method} is not possible here; this path knows {allow}")]
+    Method {
+        /// The method.
+        method: String,
+        /// The methods it has.
+        allow: &'static str,
+    },
+    /// A write in a form that only reads may have.
+    #[error(
+        "a push names where it goes in one way only: /v2/<host>/<path>/, without `ns`, without a host before /v2/ and without a second v2"
+    )]
+    WriteShape,
+    /// The name of a tag that is to be written is not legal.
+    #[error("{source}")]
+    Tag {
+        /// What is wrong with it.
+        source: NameError,
+    },
+    /// More tags in one request than are taken.
+    #[error("more than {MAX_TAGS} tags at once; push the same manifest again with the others")]
+    TooManyTags,
+    /// The query is too long.
+    #[error("the query is longer than {MAX_QUERY} characters")]
+    Query,
     /// The path is too long, or its percent-encoding is broken or no UTF-8.
     #[error("the path is too long or not correctly percent-encoded")]
     Encoding,
@@ -146,8 +180,13 @@ impl RouteError {
             RouteError::Elsewhere | RouteError::Unknown { .. } | RouteError::Target { .. } => {
                 StatusCode::NOT_FOUND
             }
-            RouteError::ReadOnly { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            RouteError::Encoding
+            RouteError::ReadOnly { .. } | RouteError::Method { .. } => {
+                StatusCode::METHOD_NOT_ALLOWED
+            }
+            RouteError::TooManyTags | RouteError::Query => StatusCode::URI_TOO_LONG,
+            RouteError::WriteShape
+            | RouteError::Tag { .. }
+            | RouteError::Encoding
             | RouteError::Name(_)
             | RouteError::Digest { .. }
             | RouteError::Page { .. } => StatusCode::BAD_REQUEST,
@@ -157,17 +196,23 @@ impl RouteError {
 
 /// What `method` on `path` with `query` (both as on the wire) asks for.
 pub fn parse(method: &Method, path: &str, query: &str) -> Result<Endpoint, RouteError> {
-    if path.len() > MAX_TARGET || query.len() > MAX_TARGET {
+    if path.len() > MAX_PATH {
         return Err(RouteError::Encoding);
     }
     let decoded = decode(path).ok_or(RouteError::Encoding)?;
     let (prefix, rest) = below_v2(&decoded).ok_or(RouteError::Elsewhere)?;
-    if method != Method::GET && method != Method::HEAD {
-        let method = shown(method.as_str());
-        return Err(RouteError::ReadOnly { method });
+    if query.len() > MAX_QUERY {
+        return Err(RouteError::Query);
     }
+    let reads = method == Method::GET || method == Method::HEAD;
     let query = Query(query);
     match (prefix, rest) {
+        (_, "") | (None, "_catalog") if !reads => {
+            return Err(RouteError::Method {
+                method: shown(method.as_str()),
+                allow: "GET, HEAD",
+            });
+        }
         (_, "") => return Ok(Endpoint::Base),
         (None, "_catalog") => return Ok(Endpoint::Catalog(query.page()?)),
         _ => {}
@@ -176,6 +221,11 @@ pub fn parse(method: &Method, path: &str, query: &str) -> Result<Endpoint, Route
         path: shown(&decoded),
     })?;
     let place = place(prefix, name, query.get("ns"))?;
+    if !reads {
+        write::check_shape(prefix, &place)?;
+        let write = write::parse(method, marker, tail, &query)?;
+        return Ok(Endpoint::Write(place, write));
+    }
     let ask = match marker {
         Marker::Blob => Ask::Blob(digest(tail)?),
         Marker::Manifest => Ask::Manifest(target(tail)?),
@@ -296,6 +346,14 @@ impl Query<'_> {
         url::form_urlencoded::parse(self.0.as_bytes())
             .find(|(name, _)| name == key)
             .map(|(_, value)| value.into_owned())
+    }
+
+    /// All values of `key`.
+    fn all(&self, key: &str) -> Vec<String> {
+        url::form_urlencoded::parse(self.0.as_bytes())
+            .filter(|(name, _)| name == key)
+            .map(|(_, value)| value.into_owned())
+            .collect()
     }
 
     fn page(&self) -> Result<Page, RouteError> {
@@ -498,12 +556,12 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_refused_whatever_they_name() {
+    fn base_and_catalogue_are_only_read() {
         for method in [Method::PUT, Method::POST, Method::PATCH, Method::DELETE] {
-            for path in ["/v2/a/blobs/uploads/", "/v2/A/manifests/v1", "/v2/"] {
+            for path in ["/v2/", "/v2", "/v2/_catalog"] {
                 let error = parse(&method, path, "").unwrap_err();
                 assert_eq!(error.status(), 405);
-                assert!(error.to_string().contains("read-only"), "{error}");
+                assert!(error.to_string().contains("GET, HEAD"), "{error}");
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use kubepkg_mirror::http::Server;
+use kubepkg_core::store::StoreError;
+use kubepkg_mirror::http::{PushSettings, Server};
 use kubepkg_mirror::serve::serve;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use tokio::net::TcpListener;
@@ -21,9 +22,9 @@ use crate::units::count;
     after_help = "Example:\n  kubepkg mirror serve --store /srv/mirror --listen 127.0.0.1:5000",
     after_long_help = "Serves what was imported: images, charts and index files under their \
                        upstream names. Everyone who reaches the\naddress may read; nobody can \
-                       write, and the store is only read. Imports into the same store are seen at \
-                       once,\nwithout a restart. It speaks plain HTTP: other machines are served only with \
-                       --insecure-http, or through a proxy\non this machine that speaks \
+                       write, unless --anonymous-push lets everyone write. Imports into the same \
+                       store\nare seen at once, without a restart. It speaks plain HTTP: other machines are served \
+                       only with --insecure-http, or\nthrough a proxy on this machine that speaks \
                        TLS.\n\nExample:\n  kubepkg mirror serve --store /srv/mirror --listen \
                        0.0.0.0:5000 --insecure-http"
 )]
@@ -41,6 +42,19 @@ pub struct Arguments {
     /// Serve plain HTTP to other machines too: who stands between can change what tags mean
     #[arg(long)]
     pub insecure_http: bool,
+    /// Let everyone who reaches the address push, delete and move tags, without a login
+    #[arg(long)]
+    pub anonymous_push: bool,
+    /// Mount a blob only from the repository the client names, not from any that has it
+    #[arg(long, requires = "anonymous_push")]
+    pub no_anonymous_mount: bool,
+    /// Accept a pushed index of which some manifests are not here
+    #[arg(long, requires = "anonymous_push")]
+    pub sparse_indexes: bool,
+    /// Share of the disk that stays free: below it pushes are refused, and the oldest partial
+    /// uploads go
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=99))]
+    pub min_free: u32,
 }
 
 /// Serves until it is stopped, which is no failure.
@@ -60,7 +74,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             .map_err(|error| cannot_listen(arguments.listen, error))?;
         let address = listener.local_addr()?;
         store_folder::must_exist(&arguments.store)?;
-        let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
+        let store = open(&arguments, printer)?;
         let names = store.names().await?;
         let held = match names.repositories.len() {
             0 => "empty so far".to_owned(),
@@ -73,13 +87,40 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         if address.ip().is_loopback() {
             printer.say("only this machine can reach it; see --listen");
         }
-        let server = Server::new(store)
+        let mut server = Server::new(store.clone())
             .own_names(&arguments.own_name)
             .settings(settings_pages::maker("http"));
+        if arguments.anonymous_push {
+            printer.say("everyone who reaches it may push");
+            let settings = PushSettings {
+                mount_from_anywhere: !arguments.no_anonymous_mount,
+                sparse_indexes: arguments.sparse_indexes,
+            };
+            server = server.accept_pushes(store, settings);
+        }
         serve(listener, server, interrupt.requested()).await?;
         printer.say("stopped");
         Ok(())
     })
+}
+
+/// Opens the store for writing where this process may: then it is also looked after. Where it
+/// may not, it is served all the same.
+fn open(arguments: &Arguments, printer: &Printer) -> anyhow::Result<FileStore> {
+    let folder = &arguments.store;
+    match FileStore::open(folder, OpenMode::Writable) {
+        Ok(store) => Ok(store.min_free(arguments.min_free * 10)),
+        Err(error @ StoreError::Unusable { .. }) if !arguments.anonymous_push => {
+            match FileStore::open(folder, OpenMode::ReadOnly) {
+                Ok(store) => {
+                    printer.say(&format!("only reading the store: {error}"));
+                    Ok(store)
+                }
+                Err(_) => Err(error.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn cannot_listen(address: SocketAddr, error: std::io::Error) -> CommandError {

@@ -1,15 +1,16 @@
 //! Error answers: a status, a code of the specification, and a text naming what was asked.
 
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use http::{Method, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
 use kubepkg_core::Digest;
 use kubepkg_core::store::StoreError;
 use serde_json::{Value, json};
 
+use super::Asking;
 use crate::route::{Ask, Place, RouteError};
 
-/// The codes of the OCI distribution specification that reads can end with, and `UNKNOWN` for
+/// The codes of the OCI distribution specification that requests can end with, and `UNKNOWN` for
 /// failures of the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -21,6 +22,16 @@ pub enum Code {
     DigestInvalid,
     /// No such manifest in this repository.
     ManifestUnknown,
+    /// A manifest names content that is not in its repository.
+    ManifestBlobUnknown,
+    /// Not a manifest that can be stored.
+    ManifestInvalid,
+    /// An upload was used in a way it cannot be.
+    BlobUploadInvalid,
+    /// A length is not the one announced, or above the limit.
+    SizeInvalid,
+    /// The server will not take it.
+    Denied,
     /// Not a repository name.
     NameInvalid,
     /// No such repository.
@@ -39,6 +50,11 @@ impl Code {
             Code::BlobUploadUnknown => "BLOB_UPLOAD_UNKNOWN",
             Code::DigestInvalid => "DIGEST_INVALID",
             Code::ManifestUnknown => "MANIFEST_UNKNOWN",
+            Code::ManifestBlobUnknown => "MANIFEST_BLOB_UNKNOWN",
+            Code::ManifestInvalid => "MANIFEST_INVALID",
+            Code::BlobUploadInvalid => "BLOB_UPLOAD_INVALID",
+            Code::SizeInvalid => "SIZE_INVALID",
+            Code::Denied => "DENIED",
             Code::NameInvalid => "NAME_INVALID",
             Code::NameUnknown => "NAME_UNKNOWN",
             Code::Unsupported => "UNSUPPORTED",
@@ -58,17 +74,37 @@ pub struct ApiError {
     pub message: String,
     /// What was asked, for programs.
     pub detail: Value,
+    /// Headers of the answer, besides those every error has.
+    pub headers: Box<HeaderMap>,
+    /// Further errors of the same kind, one for each thing that is wrong.
+    pub more: Vec<(String, Value)>,
 }
 
 impl ApiError {
     /// Nothing of the kind is here.
     pub fn not_found(code: Code, message: String, detail: Value) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, code, message, detail)
+    }
+
+    /// An error answer.
+    pub fn new(status: StatusCode, code: Code, message: String, detail: Value) -> ApiError {
         ApiError {
-            status: StatusCode::NOT_FOUND,
+            status,
             code,
             message,
             detail,
+            headers: Box::default(),
+            more: Vec::new(),
         }
+    }
+
+    /// With another header.
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: Option<HeaderValue>) -> ApiError {
+        if let Some(value) = value {
+            self.headers.insert(name, value);
+        }
+        self
     }
 
     /// The repository is not here.
@@ -113,13 +149,20 @@ impl ApiError {
         ApiError::internal()
     }
 
+    /// The store failed while something was written to it.
+    pub fn unwritten(error: &(dyn std::error::Error + 'static)) -> ApiError {
+        tracing::error!(error, "cannot write to the store");
+        let message = "the mirror cannot write to its store; its log says why";
+        ApiError::failed(message)
+    }
+
     fn internal() -> ApiError {
-        ApiError {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            code: Code::Unknown,
-            message: "the mirror cannot read its store; its log says why".to_owned(),
-            detail: Value::Null,
-        }
+        ApiError::failed("the mirror cannot read its store; its log says why")
+    }
+
+    fn failed(message: &str) -> ApiError {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        ApiError::new(status, Code::Unknown, message.to_owned(), Value::Null)
     }
 
     /// Outside `/v2/`: there is nothing at this path.
@@ -132,45 +175,62 @@ impl ApiError {
         )
     }
 
-    /// Outside `/v2/`: anything but a read.
-    pub fn read_only(method: &Method) -> ApiError {
+    /// Anything but a read, where nobody may write.
+    pub fn read_only(asking: &Asking) -> ApiError {
         let error = RouteError::ReadOnly {
-            method: crate::route::shown(method.as_str()),
+            method: crate::route::shown(asking.method.as_str()),
         };
-        ApiError::from_route(&error, "")
+        ApiError::from_route(&error, asking.path())
     }
 
     /// What the path of a request was refused for.
     pub fn from_route(error: &RouteError, path: &str) -> ApiError {
         let code = match error {
-            RouteError::ReadOnly { .. } | RouteError::Page { .. } => Code::Unsupported,
+            RouteError::ReadOnly { .. }
+            | RouteError::Method { .. }
+            | RouteError::Page { .. }
+            | RouteError::Query
+            | RouteError::WriteShape => Code::Unsupported,
+            RouteError::Tag { .. } | RouteError::TooManyTags => Code::ManifestInvalid,
             RouteError::Digest { .. } => Code::DigestInvalid,
             RouteError::Target { .. } => Code::ManifestUnknown,
             RouteError::Name(_) | RouteError::Encoding => Code::NameInvalid,
             RouteError::Elsewhere | RouteError::Unknown { .. } => Code::NameUnknown,
         };
-        ApiError {
-            status: error.status(),
-            code,
-            message: error.to_string(),
-            detail: json!({"path": crate::route::shown(path)}),
-        }
+        let path = crate::route::shown(path);
+        let message = match error {
+            RouteError::Unknown { .. } => error.to_string(),
+            _ => format!("{error} (asked for: {path})"),
+        };
+        let allow = match error {
+            RouteError::ReadOnly { .. } => Some("GET, HEAD"),
+            RouteError::Method { allow, .. } => Some(*allow),
+            _ => None,
+        };
+        ApiError::new(error.status(), code, message, json!({"path": path}))
+            .with(ALLOW, allow.map(HeaderValue::from_static))
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut error = json!({"code": self.code.as_str(), "message": self.message});
-        if !self.detail.is_null() {
-            error["detail"] = self.detail;
-        }
-        let body = json!({"errors": [error]}).to_string();
+        let one = |message: String, detail: Value| {
+            let mut error = json!({"code": self.code.as_str(), "message": message});
+            if !detail.is_null() {
+                error["detail"] = detail;
+            }
+            error
+        };
+        let mut errors = vec![one(self.message, self.detail)];
+        errors.extend(
+            self.more
+                .into_iter()
+                .map(|(message, detail)| one(message, detail)),
+        );
+        let body = json!({"errors": errors}).to_string();
         let json = HeaderValue::from_static("application/json");
         let mut response = (self.status, [(CONTENT_TYPE, json)], body).into_response();
-        if self.status == StatusCode::METHOD_NOT_ALLOWED {
-            let allow = HeaderValue::from_static("GET, HEAD");
-            response.headers_mut().insert(ALLOW, allow);
-        }
+        response.headers_mut().extend(*self.headers);
         response
     }
 }

@@ -1,4 +1,4 @@
-//! The server's answers: the registry API for reading, repository files and charts beside it.
+//! The server's answers: the registry API, and beside it, for reading, repository files and charts beside it.
 //!
 //! Every answer is given from one snapshot of the names, so within a request everything fits
 //! together; HEAD is answered from the snapshot alone and touches no file. Bytes go out as
@@ -14,6 +14,7 @@ mod error;
 mod handoff;
 mod lists;
 mod manifest;
+mod push;
 mod range;
 mod referrers;
 mod service;
@@ -23,6 +24,7 @@ mod sites;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
@@ -39,9 +41,11 @@ use self::error::{ApiError, Code};
 use self::referrers::Question;
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError};
+use crate::sink::Sink;
 use crate::source::Source;
 
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
+pub use self::push::Settings as PushSettings;
 pub(crate) use self::service::Answers;
 pub use self::settings::{NoSettings, SettingsAsked, SettingsFile, SettingsMaker};
 
@@ -64,6 +68,8 @@ struct Shared {
     charts: ChartCache,
     buffers: Arc<Pool>,
     settings: Option<SettingsMaker>,
+    /// Where clients may push to; `None` when they may not.
+    push: Option<push::Push>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -115,6 +121,7 @@ impl Server {
                 charts: ChartCache::default(),
                 buffers: Arc::default(),
                 settings: None,
+                push: None,
             },
             extra: Router::new(),
         }
@@ -138,6 +145,14 @@ impl Server {
         self
     }
 
+    /// Lets everybody who reaches this server push into `sink`, which must be the store that
+    /// is served.
+    #[must_use]
+    pub fn accept_pushes(mut self, sink: impl Sink, settings: PushSettings) -> Server {
+        self.shared.push = Some(push::Push::new(Arc::new(sink), settings));
+        self
+    }
+
     /// Adds routes beside those served here. They come first where both would answer.
     #[must_use]
     pub fn routes(mut self, extra: Router) -> Server {
@@ -157,8 +172,7 @@ impl Server {
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    // no read has a body; what a client sends all the same is not looked at
-    let (mut parts, _) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let asking = Asking {
         method: parts.method,
         uri: parts.uri,
@@ -167,7 +181,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     };
     let mut response = match route::parse(&asking.method, asking.path(), asking.query()) {
         Err(RouteError::Elsewhere) => beside(&shared, &asking).await,
-        parsed => registry(&shared, &asking, parsed).await,
+        parsed => registry(&shared, &asking, parsed, body).await,
     };
     let nosniff = HeaderValue::from_static("nosniff");
     let headers = response.headers_mut();
@@ -177,16 +191,20 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
 
 /// Everything below `/v2/`.
 async fn registry(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     asking: &Asking,
     parsed: Result<Endpoint, RouteError>,
+    body: Body,
 ) -> Response {
     let own = Own {
         host: asking.host(),
         names: &shared.own_names,
     };
     let mut namespace = None;
+    let writes = asking.method != Method::GET && asking.method != Method::HEAD;
     let answered = match parsed {
+        // whatever it names
+        _ if writes && shared.push.is_none() => Err(ApiError::read_only(asking)),
         Err(error) => Err(ApiError::from_route(&error, asking.path())),
         Ok(Endpoint::Base) => Ok(json_answer(asking, &json!({}))),
         Ok(Endpoint::Catalog(page)) => names(shared)
@@ -196,6 +214,7 @@ async fn registry(
             namespace = place.namespace(own);
             repository(shared, asking, own, &place, ask).await
         }
+        Ok(Endpoint::Write(place, write)) => push::answer(shared, asking, place, write, body).await,
     };
     let mut response = answered.unwrap_or_else(|error| {
         if error.status == StatusCode::NOT_FOUND {
@@ -218,6 +237,9 @@ async fn repository(
     place: &Place,
     ask: Ask,
 ) -> Result<Response, ApiError> {
+    if let Ask::Upload(id) = &ask {
+        return push::state(shared, own, place, id).await;
+    }
     let names = names(shared).await?;
     let found = place.find(&names, own);
     if let Ask::Referrers {
@@ -266,7 +288,7 @@ async fn repository(
 /// Everything else: repository files, charts, and whether the server is well.
 async fn beside(shared: &Shared, asking: &Asking) -> Response {
     if asking.method != Method::GET && asking.method != Method::HEAD {
-        return ApiError::read_only(&asking.method).into_response();
+        return ApiError::read_only(asking).into_response();
     }
     let path = asking.path();
     let answered = if let Some(rest) = path.strip_prefix("/repositories/") {

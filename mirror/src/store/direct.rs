@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 
 /// What memory, offset and length must be a multiple of: the page size, which no disk's block
 /// size exceeds.
-const ALIGNMENT: usize = 4096;
+pub(super) const ALIGNMENT: usize = 4096;
 
 /// A buffer direct writing accepts.
 pub(super) struct Buffer {
@@ -44,7 +44,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// For a file nothing was written to yet.
+    /// For a file whose end, where writing goes on, is a multiple of [`ALIGNMENT`].
     pub(super) fn new(file: &File) -> Writer {
         Writer {
             direct: set_direct(file, true),
@@ -78,7 +78,13 @@ impl Writer {
         file.write_all(rest)
     }
 
-    fn stop(&mut self, file: &File) -> io::Result<()> {
+    /// Whether it still goes around the page cache.
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Goes through the page cache from here on.
+    pub(super) fn stop(&mut self, file: &File) -> io::Result<()> {
         if self.direct && !set_direct(file, false) {
             return Err(io::Error::other("direct writing cannot be switched off"));
         }

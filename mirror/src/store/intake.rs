@@ -17,11 +17,11 @@ use super::direct::{Buffer, Writer};
 use super::work::{Temporary, Work};
 
 /// Parts of files of this size and more are written around the page cache.
-const DIRECT: u64 = 256 * 1024;
+pub(super) const DIRECT: u64 = 256 * 1024;
 
 /// How much is written before the kernel is asked to begin bringing it to the disk. Otherwise
 /// it waits until there are gigabytes, and the sync at the end waits for all of them.
-const WRITEBACK: u64 = 32 * 1024 * 1024;
+pub(super) const WRITEBACK: u64 = 32 * 1024 * 1024;
 
 /// Content that was taken in and is what was announced; not readable yet. Dropping it removes
 /// the bytes.
@@ -179,7 +179,8 @@ impl Intake {
     }
 }
 
-fn write_all(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+/// Writes all the slices, in as few calls as the system allows.
+pub(super) fn write_all(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
     IoSlice::advance_slices(&mut slices, 0); // empty ones at the front
     while !slices.is_empty() {
         match file.write_vectored(slices) {

@@ -46,6 +46,7 @@ mod sealed;
 mod snapshot;
 mod sync;
 mod unit;
+mod upload;
 mod wanted;
 mod work;
 
@@ -72,6 +73,7 @@ pub use open::OpenMode;
 use open::{Opened, Writable};
 pub use records::RecordsBack;
 pub use scrub::Scrubbed;
+use upload::Uploads;
 
 use crate::source::Standing;
 
@@ -84,6 +86,8 @@ pub struct FileStore {
     opened: Arc<Opened>,
     /// More threads hashing than there is work for cores would only make others wait.
     hashing: Arc<Semaphore>,
+    /// What is being pushed.
+    uploads: Arc<Uploads>,
 }
 
 impl FileStore {
@@ -95,6 +99,7 @@ impl FileStore {
         Ok(FileStore {
             opened: Arc::new(open::open(root.as_ref(), mode)?),
             hashing,
+            uploads: Arc::default(),
         })
     }
 

@@ -80,6 +80,24 @@ impl Work {
         })
     }
 
+    /// A file that was written elsewhere in the store, as a temporary that can be placed.
+    pub(super) fn adopt(
+        self: &Arc<Work>,
+        path: PathBuf,
+        file: File,
+    ) -> Result<Temporary, StoreError> {
+        self.kept.fetch_add(1, Ordering::Relaxed);
+        let mut temporary = Temporary {
+            work: Arc::clone(self),
+            path,
+            file: Some(file),
+            errors: self.syncer.errors(),
+            placed: false,
+        };
+        temporary.written()?;
+        Ok(temporary)
+    }
+
     /// A temporary file with this content.
     pub(super) fn file_of(self: &Arc<Work>, content: &[u8]) -> Result<Temporary, StoreError> {
         let mut temporary = self.file()?;

@@ -1,0 +1,71 @@
+//! Mounting: a blob that another repository has already becomes one of this repository
+//! without being sent again.
+
+use axum::response::Response;
+use kubepkg_core::Digest;
+use kubepkg_core::name::RepositoryName;
+use kubepkg_core::store::{Change, Names, StoreError};
+
+use super::Pushing;
+use super::names::Unchanged;
+use crate::http::error::ApiError;
+use crate::sink::SinkError;
+
+impl Pushing<'_> {
+    /// `POST ?mount=`: 201 when it is done, else an upload is begun as without it.
+    pub(super) async fn mount(
+        &self,
+        digest: Digest,
+        from: Option<RepositoryName>,
+        named: bool,
+    ) -> Result<Response, ApiError> {
+        let what = digest.to_string();
+        // what is found may be given up by its repository before it is named here
+        let kept = self.push.sink.keep().await;
+        let _kept = kept.map_err(|error| self.refused(error, &what))?;
+        let mounted = self.change(|names| {
+            let size = self.source_of(names, &digest, from.as_ref(), named);
+            let changes = size.map(|size| Change::Blob {
+                repository: self.name.clone(),
+                digest,
+                new: Some(size),
+            });
+            Ok((changes.into_iter().collect(), size.is_some()))
+        });
+        match mounted.await {
+            Ok(true) => Ok(self.created(&format!("blobs/{digest}"), &digest)),
+            // a name promises it and it is not there: it has to be sent again
+            Ok(false)
+            | Err(Unchanged::Sink(SinkError::Store(
+                StoreError::Missing { .. } | StoreError::Mismatch { .. },
+            ))) => self.begin(digest.algorithm()).await,
+            Err(Unchanged::Decided(error)) => Err(error),
+            Err(Unchanged::Sink(error)) => Err(self.refused(error, &what)),
+        }
+    }
+
+    /// Size of the blob in the repository it may be mounted from. Everybody may read
+    /// everything here, so any repository will do where none is named.
+    fn source_of(
+        &self,
+        names: &Names,
+        digest: &Digest,
+        from: Option<&RepositoryName>,
+        named: bool,
+    ) -> Option<u64> {
+        let in_one = |name: &RepositoryName| {
+            let repository = names.repositories.get(name)?;
+            repository.blobs.get(digest).copied()
+        };
+        if named {
+            return from.and_then(|name| {
+                in_one(name).or_else(|| crate::namespace::in_library(name).and_then(|n| in_one(&n)))
+            });
+        }
+        if !self.push.settings.mount_from_anywhere {
+            return None;
+        }
+        let mut all = names.repositories.values();
+        all.find_map(|repository| repository.blobs.get(digest).copied())
+    }
+}

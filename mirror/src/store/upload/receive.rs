@@ -1,0 +1,444 @@
+//! Receiving: what arrives is gathered, then hashed and written at the same time while more
+//! is gathered.
+
+use std::future::{Future, ready};
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use kubepkg_core::store::{Store as _, StoreError};
+use kubepkg_core::{Algorithm, Digest, Hasher};
+use tokio::sync::OwnedMutexGuard;
+use tokio::task::JoinHandle;
+
+use super::room::LOOK_AGAIN;
+use super::session::{Progress, Session};
+use super::target::Target;
+use super::{Uploads, is_id};
+use crate::sink::{SinkError, SinkFuture, Upload};
+use crate::store::FileStore;
+use crate::store::disk::failed;
+use crate::store::intake::Staged;
+
+/// Gathered before it is hashed and written, while few uploads are under way.
+const MOST: usize = 1024 * 1024;
+
+/// Gathered at least: a thousand uploads at once wait in 64 MiB.
+const LEAST: usize = 64 * 1024;
+
+/// What all uploads together may gather, as long as each gets [`LEAST`].
+const TOGETHER: usize = 64 * 1024 * 1024;
+
+/// One upload while a request adds to it.
+pub(super) struct Receiver {
+    store: FileStore,
+    id: String,
+    path: PathBuf,
+    session: Arc<Session>,
+    progress: OwnedMutexGuard<Progress>,
+    target: Arc<Mutex<Target>>,
+    /// The hash of all that is kept; `None` when the file has to be read at the end.
+    hasher: Option<Hasher>,
+    /// Length and hash when this request began.
+    began: (u64, Option<Hasher>),
+    /// Bytes in the file.
+    kept: u64,
+    pieces: Vec<Bytes>,
+    gathered: usize,
+    under_way: Option<UnderWay>,
+    /// When `kept` passes this the free space is looked at.
+    look_at: u64,
+    _counted: Counted,
+}
+
+struct UnderWay {
+    bytes: u64,
+    hashing: Option<JoinHandle<Hasher>>,
+    writing: JoinHandle<Result<(), SinkError>>,
+}
+
+/// Counts the uploads that are being received.
+struct Counted(Arc<Uploads>);
+
+impl Counted {
+    fn on(uploads: &Arc<Uploads>) -> Counted {
+        uploads.receiving.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(uploads))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.receiving.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl FileStore {
+    /// Takes hold of an upload; see [`crate::sink::Sink::resume`].
+    pub(super) async fn receive(
+        &self,
+        repository: &kubepkg_core::name::RepositoryName,
+        id: &str,
+        expected: u64,
+    ) -> Result<Option<Receiver>, SinkError> {
+        if !is_id(id) {
+            return Ok(None);
+        }
+        let uploads = Arc::clone(&self.uploads);
+        let (name, wanted) = (repository.clone(), id.to_owned());
+        let found = self
+            .work(move |opened| opened.writable()?.upload(&uploads, &name, &wanted))
+            .await?;
+        let Some(session) = found else {
+            return Ok(None);
+        };
+        let mut progress = session.hold().await;
+        if progress.ended {
+            return Ok(None);
+        }
+        let uploads = Arc::clone(&self.uploads);
+        let wanted = id.to_owned();
+        let opened = self.work(move |opened| {
+            let writable = opened.writable()?;
+            let path = writable.upload_data(&wanted);
+            let opened = open_data(&path);
+            let room = writable.make_room(&uploads, expected);
+            Ok((path, opened, room))
+        });
+        let (path, target, room) = opened.await?;
+        room?;
+        let target = match target {
+            Ok(target) => target,
+            // removed by another process, for which it was too old
+            Err(SinkError::Store(StoreError::Io { source, .. }))
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                progress.ended = true;
+                self.uploads.sessions().remove(id);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let kept = target.length();
+        let hasher = match progress.hasher.take() {
+            Some(hasher) if progress.hashed == kept => Some(hasher),
+            _ if kept == 0 => Some(Hasher::new(session.about.algorithm())),
+            _ => None,
+        };
+        session.set_received(kept);
+        Ok(Some(Receiver {
+            store: self.clone(),
+            id: id.to_owned(),
+            path,
+            progress,
+            began: (kept, hasher.clone()),
+            target: Arc::new(Mutex::new(target)),
+            hasher,
+            kept,
+            pieces: Vec::new(),
+            gathered: 0,
+            under_way: None,
+            look_at: kept + LOOK_AGAIN,
+            _counted: Counted::on(&self.uploads),
+            session,
+        }))
+    }
+}
+
+/// Opens the file and locks it against other processes.
+fn open_data(path: &std::path::Path) -> Result<Target, SinkError> {
+    let io = |e| SinkError::from(failed("open", path)(e));
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => return Err(SinkError::Busy),
+        Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
+    }
+    let length = file.metadata().map_err(io)?.len();
+    Target::new(file, length).map_err(io)
+}
+
+impl Receiver {
+    /// How much is gathered before it is handed on.
+    fn enough(&self) -> usize {
+        let receiving = self.store.uploads.receiving.load(Ordering::Relaxed).max(1);
+        (TOGETHER / receiving).clamp(LEAST, MOST)
+    }
+
+    /// Waits until what was handed on is in the file.
+    async fn settle(&mut self) -> Result<(), SinkError> {
+        let Some(under_way) = self.under_way.take() else {
+            return Ok(());
+        };
+        let written = under_way.writing.await;
+        if let Some(hashing) = under_way.hashing {
+            self.hasher = hashing.await.ok();
+        }
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => Err(failed("write", &self.path)(io::Error::other(error)).into()),
+        };
+        match written {
+            Ok(()) => {
+                self.kept += under_way.bytes;
+                self.session.set_received(self.kept);
+                Ok(())
+            }
+            Err(error) => {
+                // the file ends where it did, the hash is further on
+                self.hasher = None;
+                self.pieces.clear();
+                self.gathered = 0;
+                Err(error)
+            }
+        }
+    }
+
+    /// Hands on what was gathered: all of whole pages, for direct writing goes on at one.
+    async fn hand_on(&mut self) -> Result<(), SinkError> {
+        self.settle().await?;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let odd = self.gathered % crate::store::direct::ALIGNMENT;
+        let mut rest = odd;
+        while rest > 0
+            && let Some(last) = pieces.pop()
+        {
+            if last.len() > rest {
+                let (now, later) = (
+                    last.slice(..last.len() - rest),
+                    last.slice(last.len() - rest..),
+                );
+                pieces.push(now);
+                self.pieces.push(later);
+                break;
+            }
+            rest -= last.len();
+            self.pieces.push(last);
+        }
+        self.pieces.reverse();
+        let bytes = (self.gathered - odd) as u64;
+        self.gathered = odd;
+        let pieces = Arc::new(pieces);
+
+        let hashing = match self.hasher.take() {
+            Some(mut hasher) => {
+                // never closed
+                let core = Arc::clone(&self.store.hashing).acquire_owned().await.ok();
+                let pieces = Arc::clone(&pieces);
+                Some(tokio::task::spawn_blocking(move || {
+                    let _core = core;
+                    pieces.iter().for_each(|piece| hasher.update(piece));
+                    hasher
+                }))
+            }
+            None => None,
+        };
+        let look = self.kept + bytes >= self.look_at;
+        if look {
+            self.look_at = self.kept + bytes + LOOK_AGAIN;
+        }
+        let (store, target, path) = (
+            self.store.clone(),
+            Arc::clone(&self.target),
+            self.path.clone(),
+        );
+        let writing = tokio::task::spawn_blocking(move || {
+            if look {
+                let writable = store.opened.writable()?;
+                writable.make_room(&store.uploads, bytes)?;
+            }
+            lock(&target)
+                .write(&pieces)
+                .map_err(|e| failed("write", &path)(e).into())
+        });
+        self.under_way = Some(UnderWay {
+            bytes,
+            hashing,
+            writing,
+        });
+        Ok(())
+    }
+
+    /// Writes everything, and answers the hash of it.
+    async fn flush(&mut self) -> Result<(), SinkError> {
+        self.settle().await?;
+        let pieces = std::mem::take(&mut self.pieces);
+        let bytes = std::mem::take(&mut self.gathered) as u64;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (target, path) = (Arc::clone(&self.target), self.path.clone());
+        let mut hasher = self.hasher.take();
+        let written = self.store.hash(move |_| {
+            if let Some(hasher) = &mut hasher {
+                pieces.iter().for_each(|piece| hasher.update(piece));
+            }
+            lock(&target)
+                .write(&pieces)
+                .map_err(failed("write", &path))?;
+            Ok(hasher)
+        });
+        self.hasher = written.await?;
+        self.kept += bytes;
+        self.session.set_received(self.kept);
+        Ok(())
+    }
+
+    /// Gives the upload back, to be resumed.
+    fn give_back(mut self) -> u64 {
+        self.progress.hasher = self.hasher.take();
+        self.progress.hashed = self.kept;
+        self.session.set_received(self.kept);
+        self.kept
+    }
+
+    async fn pause(mut self) -> Result<u64, SinkError> {
+        let flushed = self.flush().await;
+        let kept = self.give_back();
+        flushed.map(|()| kept)
+    }
+
+    async fn undo(mut self) -> Result<u64, SinkError> {
+        self.pieces.clear();
+        self.gathered = 0;
+        // what failed is taken away with the rest
+        let _ = self.settle().await;
+        let (length, hasher) = (self.began.0, self.began.1.take());
+        let (target, path) = (Arc::clone(&self.target), self.path.clone());
+        let cut = self
+            .store
+            .work(move |_| lock(&target).cut(length).map_err(failed("write", &path)));
+        cut.await?;
+        self.hasher = hasher;
+        self.kept = length;
+        Ok(self.give_back())
+    }
+
+    /// Notes that it is over, and removes what is left of it.
+    async fn end(mut self) -> Result<(), SinkError> {
+        self.progress.ended = true;
+        self.store.uploads.sessions().remove(&self.id);
+        let id = self.id.clone();
+        let removed = self
+            .store
+            .work(move |opened| opened.writable()?.remove_upload(&id));
+        removed.await.map_err(SinkError::from)
+    }
+
+    async fn finish(mut self, digest: Digest) -> Result<u64, SinkError> {
+        if let Err(error) = self.flush().await {
+            self.give_back();
+            return Err(error);
+        }
+        let found = match self.hasher.take() {
+            Some(hasher) if algorithm_of(&hasher) == digest.algorithm() => hasher.finish(),
+            hasher => {
+                let (target, path) = (Arc::clone(&self.target), self.path.clone());
+                let read = self.store.hash(move |_| {
+                    lock(&target)
+                        .digest(digest.algorithm())
+                        .map_err(failed("read", &path))
+                });
+                match read.await {
+                    Ok(found) => found,
+                    Err(error) => {
+                        self.hasher = hasher;
+                        self.give_back();
+                        return Err(error.into());
+                    }
+                }
+            }
+        };
+        let size = self.kept;
+        if found != digest {
+            self.end().await?;
+            return Err(SinkError::Mismatch {
+                announced: digest,
+                found,
+            });
+        }
+        let (target, path) = (Arc::clone(&self.target), self.path.clone());
+        let staged = self.store.work(move |opened| {
+            let file = match Arc::into_inner(target).map(Mutex::into_inner) {
+                Some(target) => target.unwrap_or_else(PoisonError::into_inner).into_file(),
+                // never: nobody else writes any more
+                None => std::fs::File::open(&path).map_err(failed("open", &path))?,
+            };
+            let file = opened.writable()?.work.adopt(path, file)?;
+            Ok(Staged { digest, size, file })
+        });
+        // what cannot be made durable is not tried again: its pages may be lost
+        let published = match staged.await {
+            Ok(staged) => self.store.publish(vec![staged]).await,
+            Err(error) => Err(error),
+        };
+        self.end().await?;
+        published?;
+        Ok(size)
+    }
+}
+
+impl Upload for Receiver {
+    fn received(&self) -> u64 {
+        let under_way = self.under_way.as_ref().map_or(0, |u| u.bytes);
+        self.kept + under_way + self.gathered as u64
+    }
+
+    fn superseded(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(Arc::clone(&self.session).wanted())
+    }
+
+    fn expect(&mut self, algorithm: Algorithm) {
+        if self.received() == 0 {
+            self.hasher = Some(Hasher::new(algorithm));
+        }
+    }
+
+    fn write(&mut self, bytes: Bytes) -> SinkFuture<'_, ()> {
+        self.gathered += bytes.len();
+        self.pieces.push(bytes);
+        if self.gathered < self.enough() {
+            return Box::pin(ready(Ok(())));
+        }
+        Box::pin(self.hand_on())
+    }
+
+    fn pause(self: Box<Self>) -> SinkFuture<'static, u64> {
+        Box::pin(Receiver::pause(*self))
+    }
+
+    fn undo(self: Box<Self>) -> SinkFuture<'static, u64> {
+        Box::pin(Receiver::undo(*self))
+    }
+
+    fn finish(self: Box<Self>, digest: Digest) -> SinkFuture<'static, u64> {
+        Box::pin(Receiver::finish(*self, digest))
+    }
+
+    fn cancel(self: Box<Self>) -> SinkFuture<'static, ()> {
+        Box::pin(async move {
+            let mut this = self;
+            this.pieces.clear();
+            let _ = this.settle().await;
+            this.end().await
+        })
+    }
+}
+
+fn algorithm_of(hasher: &Hasher) -> Algorithm {
+    match hasher {
+        Hasher::Sha256(_) => Algorithm::Sha256,
+        Hasher::Sha512(_) => Algorithm::Sha512,
+    }
+}
+
+fn lock(target: &Mutex<Target>) -> std::sync::MutexGuard<'_, Target> {
+    target.lock().unwrap_or_else(PoisonError::into_inner)
+}
