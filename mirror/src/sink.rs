@@ -25,7 +25,7 @@ pub enum SinkError {
         /// The digest announced.
         announced: Digest,
         /// The digest of what arrived.
-        found: Digest,
+        found: Box<Digest>,
     },
     /// There is no room for it, and nothing that may go.
     #[error("there is too little free space")]

@@ -29,8 +29,9 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Uri};
+use kubepkg_core::Digest;
 use kubepkg_core::reference::canonical_host;
-use kubepkg_core::store::Names;
+use kubepkg_core::store::{Names, StoreError};
 use serde_json::json;
 
 use self::buffers::Pool;
@@ -39,10 +40,12 @@ use self::charts::ChartCache;
 use self::content::{Described, Freshness, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::referrers::Question;
-use crate::namespace::Own;
-use crate::route::{self, Ask, Endpoint, Place, RouteError};
+use crate::namespace::{Found, Own};
+use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
+use crate::serve::Peer;
 use crate::sink::Sink;
-use crate::source::Source;
+use crate::source::{Source, Standing};
+use crate::wanted::{Miss, Wanted};
 
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
 pub use self::push::Settings as PushSettings;
@@ -68,6 +71,8 @@ struct Shared {
     charts: ChartCache,
     buffers: Arc<Pool>,
     settings: Option<SettingsMaker>,
+    /// What was asked for in vain.
+    wanted: Arc<Wanted>,
     /// Where clients may push to; `None` when they may not.
     push: Option<push::Push>,
 }
@@ -88,6 +93,8 @@ struct Asking {
     headers: HeaderMap,
     /// Where files are handed to the socket; `None` when there is something between.
     handoff: Option<Handoff>,
+    /// The client's address, where it is known.
+    peer: Option<std::net::IpAddr>,
 }
 
 impl Asking {
@@ -121,6 +128,7 @@ impl Server {
                 charts: ChartCache::default(),
                 buffers: Arc::default(),
                 settings: None,
+                wanted: Arc::default(),
                 push: None,
             },
             extra: Router::new(),
@@ -142,6 +150,13 @@ impl Server {
     #[must_use]
     pub fn settings(mut self, maker: SettingsMaker) -> Server {
         self.shared.settings = Some(maker);
+        self
+    }
+
+    /// Counts what is asked for in vain in `wanted`.
+    #[must_use]
+    pub fn count_misses(mut self, wanted: Arc<Wanted>) -> Server {
+        self.shared.wanted = wanted;
         self
     }
 
@@ -178,6 +193,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         uri: parts.uri,
         headers: parts.headers,
         handoff: parts.extensions.remove(),
+        peer: parts.extensions.get().map(|Peer(peer)| peer.ip()),
     };
     let mut response = match route::parse(&asking.method, asking.path(), asking.query()) {
         Err(RouteError::Elsewhere) => beside(&shared, &asking).await,
@@ -205,14 +221,26 @@ async fn registry(
     let answered = match parsed {
         // whatever it names
         _ if writes && shared.push.is_none() => Err(ApiError::read_only(asking)),
-        Err(error) => Err(ApiError::from_route(&error, asking.path())),
+        Err(error) => {
+            if let RouteError::Name(_) | RouteError::Target { .. } = error {
+                shared.wanted.miss(Miss::Illegal, asking.peer);
+            }
+            Err(ApiError::from_route(&error, asking.path()))
+        }
         Ok(Endpoint::Base) => Ok(json_answer(asking, &json!({}))),
         Ok(Endpoint::Catalog(page)) => names(shared)
             .await
             .map(|names| lists::catalog(asking, &names, &page)),
         Ok(Endpoint::Repository(place, ask)) => {
             namespace = place.namespace(own);
-            repository(shared, asking, own, &place, ask).await
+            let miss = Miss::of(&place, own, &ask);
+            let answered = repository(shared, asking, own, &place, ask).await;
+            if let (Some(miss), Err(error)) = (miss, &answered)
+                && error.status == StatusCode::NOT_FOUND
+            {
+                shared.wanted.miss(miss, asking.peer);
+            }
+            answered
         }
         Ok(Endpoint::Write(place, write)) => push::answer(shared, asking, place, write, body).await,
     };
@@ -257,6 +285,15 @@ async fn repository(
         return referrers::answer(shared, asking, repository, question).await;
     }
     let found = found.ok_or_else(|| ApiError::no_repository(place))?;
+    if let Some(digest) = named(found, &ask)
+        && !present(shared, digest).await?
+    {
+        let code = match ask {
+            Ask::Blob(_) => Code::BlobUnknown,
+            _ => Code::ManifestUnknown,
+        };
+        return Err(ApiError::not_in(place, code, &ask));
+    }
     match &ask {
         Ask::Manifest(target) => manifest::answer(shared, asking, place, found, target).await,
         Ask::Tags(page) => Ok(lists::tags(asking, place, found, page)),
@@ -282,6 +319,29 @@ async fn repository(
         Ask::Upload(_) | Ask::Referrers { .. } => {
             Err(ApiError::not_in(place, Code::BlobUploadUnknown, &ask))
         }
+    }
+}
+
+/// The content a name stands for.
+fn named<'n>(found: Found<'n>, ask: &'n Ask) -> Option<&'n Digest> {
+    match ask {
+        Ask::Blob(digest) | Ask::Manifest(Target::Digest(digest)) => Some(digest),
+        Ask::Manifest(Target::Tag(tag)) => Some(&found.repository.tags.get(tag)?.digest),
+        _ => None,
+    }
+}
+
+/// Whether a client may be told that content is here, as far as it is not a matter of names.
+/// What collection was about to remove is kept for who asks.
+async fn present(shared: &Shared, digest: &Digest) -> Result<bool, ApiError> {
+    match shared.source.standing(digest) {
+        Standing::Sound => Ok(true),
+        Standing::Quarantined => Ok(false),
+        Standing::Condemned => match shared.source.rescue(vec![*digest]).await {
+            Ok(()) => Ok(true),
+            Err(StoreError::Missing { .. }) => Ok(false),
+            Err(error) => Err(ApiError::store(&error)),
+        },
     }
 }
 

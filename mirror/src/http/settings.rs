@@ -68,12 +68,9 @@ pub fn answer(
     let detail = json!({"path": shown(asking.path())});
     let file = maker(&asked).map_err(|why| match why {
         NoSettings::Unknown(message) => ApiError::not_found(Code::NameUnknown, message, detail),
-        NoSettings::Refused(message) => ApiError {
-            status: StatusCode::BAD_REQUEST,
-            code: Code::Unsupported,
-            message,
-            detail,
-        },
+        NoSettings::Refused(message) => {
+            ApiError::new(StatusCode::BAD_REQUEST, Code::Unsupported, message, detail)
+        }
     })?;
     let described = Described {
         digest: Digest::sha256(&file.bytes),

@@ -10,6 +10,7 @@ use super::Pushing;
 use super::names::Unchanged;
 use crate::http::error::ApiError;
 use crate::sink::SinkError;
+use crate::source::Standing;
 
 impl Pushing<'_> {
     /// `POST ?mount=`: 201 when it is done, else an upload is begun as without it.
@@ -53,6 +54,10 @@ impl Pushing<'_> {
         from: Option<&RepositoryName>,
         named: bool,
     ) -> Option<u64> {
+        // its bytes are damaged: sending it again heals it
+        if self.shared.source.standing(digest) == Standing::Quarantined {
+            return None;
+        }
         let in_one = |name: &RepositoryName| {
             let repository = names.repositories.get(name)?;
             repository.blobs.get(digest).copied()

@@ -361,7 +361,7 @@ impl Receiver {
             self.end().await?;
             return Err(SinkError::Mismatch {
                 announced: digest,
-                found,
+                found: Box::new(found),
             });
         }
         let (target, path) = (Arc::clone(&self.target), self.path.clone());
