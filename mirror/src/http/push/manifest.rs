@@ -44,7 +44,7 @@ impl Pushing<'_> {
         };
         let manifest = Manifest::parse(&bytes, self.declared(&what)?.as_deref())
             .map_err(|error| self.invalid(&what, &error))?;
-        let entry = entry_of(&manifest, bytes.len() as u64);
+        let entry = ManifestEntry::of(&manifest, bytes.len() as u64);
 
         let names = crate::http::names(self.shared).await?;
         self.check_present(&names, &manifest, &what)?;
@@ -228,21 +228,6 @@ fn is_foreign(blob: &Descriptor) -> bool {
         || NOT_TO_BE_DISTRIBUTED
             .iter()
             .any(|kind| blob.media_type.starts_with(kind))
-}
-
-/// What is kept of a manifest beside its bytes.
-fn entry_of(manifest: &Manifest, size: u64) -> ManifestEntry {
-    let subject = manifest.subject.as_ref().map(|subject| subject.digest);
-    ManifestEntry {
-        media_type: manifest.media_type.clone(),
-        size,
-        artifact_type: manifest.referrer_type(),
-        annotations: match subject {
-            Some(_) => manifest.annotations.clone(),
-            None => Default::default(),
-        },
-        subject,
-    }
 }
 
 #[cfg(test)]
