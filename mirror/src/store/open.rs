@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use kubepkg_core::store::StoreError;
@@ -136,7 +136,7 @@ fn open_writable(root: &Path) -> Result<Opened, StoreError> {
 
 fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     let layout = Layout::new(root.to_owned());
-    let created = make_root(root)?;
+    make_root(root)?;
     if !has_marker(&layout)? {
         may_become_store(&layout)?;
     }
@@ -165,9 +165,8 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     )?);
     if !has_marker(&layout)? {
         write_marker(&layout, &work)?;
-        for folder in created {
-            sync_folder(&folder)?;
-        }
+        // who made the folders above, and whether it came to their sync, nobody can tell
+        syncer.everything(syncer.errors())?;
     }
     if let Err(e) = make_reserve(&layout, &disk) {
         tracing::warn!(error = %e, "no reserve for a full disk could be made");
@@ -201,22 +200,12 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     })
 }
 
-/// Makes the root folder and what is missing above it; answers the folders to sync for it.
-fn make_root(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let mut parents = Vec::new();
-    let mut missing = Some(root);
-    while let Some(folder) = missing.filter(|folder| !folder.exists()) {
-        missing = folder.parent();
-        match missing {
-            Some(parent) if !parent.as_os_str().is_empty() => parents.push(parent.to_owned()),
-            _ => parents.push(PathBuf::from(".")),
-        }
-    }
+/// Makes the root folder and what is missing above it.
+fn make_root(root: &Path) -> Result<(), StoreError> {
     if root.exists() && !root.is_dir() {
         return Err(not_a_folder(root));
     }
-    fs::create_dir_all(root).map_err(failed("create", root))?;
-    Ok(parents)
+    fs::create_dir_all(root).map_err(failed("create", root))
 }
 
 /// Whether there is a store of a version this code knows.

@@ -7,6 +7,7 @@ use crate::model::{LOSSES, Loss};
 use crate::random::{Random, long};
 use crate::recording::{Recorded, Recording, STORE, can_trace};
 use crate::tree::Tree;
+use crate::worker::Answer;
 
 /// States that are made of one recording in a short run.
 const STATES: usize = 250;
@@ -168,6 +169,31 @@ fn content_a_killed_process_did_not_make_safe_is_made_safe_by_who_names_it() {
         for loss in LOSSES {
             lose(&recorded, end, loss, &mut random, &|_| false)
                 .unwrap_or_else(|why| panic!("killed at sync {when}: {why}"));
+        }
+    }
+}
+
+/// The folders above the store were made by one who was killed before it came to their sync.
+#[test]
+fn a_store_whose_creation_was_interrupted_loses_nothing_with_the_power() {
+    if !can_trace() {
+        return;
+    }
+    let mut random = Random::of_this_run("interrupted creation");
+    for when in [1, 2, 5, 9, 10] {
+        let mut recording = Recording::new();
+        let mut first = recording.process(Some(&format!("mkdir:signal=KILL:when={when}")));
+        assert_eq!(first.ready(), Answer::Died, "{when}");
+        first.end();
+        let mut second = recording.process(None);
+        second.ready();
+        assert!(recording.step(&mut second, "push a 1 2"));
+        second.end();
+        let recorded = recording.finish();
+        let end = recorded.model.events();
+        for loss in LOSSES {
+            lose(&recorded, end, loss, &mut random, &|_| false)
+                .unwrap_or_else(|why| panic!("killed at folder {when}: {why}"));
         }
     }
 }
