@@ -109,6 +109,7 @@ pub const WITHOUT: &[&str] = &[
     "lift",
     "lock",
     "merge",
+    "new-store",
     "no-anonymous-mount",
     "no-approvals",
     "no-images",

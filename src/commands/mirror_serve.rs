@@ -45,6 +45,10 @@ pub struct Arguments {
     /// Let everyone who reaches the address push, delete and move tags, without a login
     #[arg(long)]
     pub anonymous_push: bool,
+    /// Begin with a new store where there is none, in an empty or missing folder; do not leave this
+    /// in a unit file: the folder of an unmounted disk is empty too
+    #[arg(long)]
+    pub new_store: bool,
     /// Mount a blob only from the repository the client names, not from any that has it
     #[arg(long, requires = "anonymous_push")]
     pub no_anonymous_mount: bool,
@@ -73,7 +77,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             .await
             .map_err(|error| cannot_listen(arguments.listen, error))?;
         let address = listener.local_addr()?;
-        store_folder::must_exist(&arguments.store)?;
+        if arguments.new_store {
+            store_folder::check(&arguments.store)?;
+            FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
+        } else {
+            store_folder::must_exist(&arguments.store)?;
+        }
         let store = open(&arguments, printer)?;
         let names = store.names().await?;
         let held = match names.repositories.len() {

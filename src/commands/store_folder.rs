@@ -29,7 +29,7 @@ pub fn must_exist(folder: &Path) -> anyhow::Result<()> {
         .at(folder.display())
         .hint(format!(
             "is its disk mounted? A new store is made by the first import: kubepkg bundle import \
-             FILE --store {}",
+             FILE --store {}; or, for one filled by pushes, by `mirror serve --new-store`",
             folder.display()
         ))
         .into())

@@ -194,6 +194,25 @@ fn a_store_that_cannot_be_read_is_said_at_start() {
 }
 
 #[test]
+fn a_new_store_is_made_where_that_is_asked_for() {
+    let publisher = Publisher::new();
+    let scratch = &publisher.scratch;
+    let call = ["mirror", "serve", "--store", "fresh", "--new-store"];
+    let fresh = Running::start(scratch, &[&call[..], &["--listen", "127.0.0.1:0"]].concat());
+    fresh.line("empty so far");
+    fresh.signal(Signal::INT);
+    assert_eq!(fresh.end().0, Some(0));
+    // once made, it is a store like any other, and asking again does no harm
+    let mirror = Mirror::start(scratch, "fresh");
+    assert_eq!(mirror.get("/v2/").status, 200);
+    scratch.write("documents/thesis.txt", "precious");
+    let call = ["mirror", "serve", "--store", "documents", "--new-store"];
+    scratch
+        .run(&[&call[..], &["--listen", "127.0.0.1:0"]].concat())
+        .fails(1, "documents");
+}
+
+#[test]
 fn only_an_import_that_is_accepted_makes_a_store() {
     let (publisher, ..) = two_releases();
     let scratch = &publisher.scratch;
