@@ -313,6 +313,38 @@ fn repair_makes_names_anew_from_the_records() {
 }
 
 #[test]
+fn a_damaged_log_of_a_large_repository_is_found_and_made_anew() {
+    for harm in [flip, cut] {
+        let site = Site::new();
+        let digest = site.other;
+        let tags = (0..1500).map(|n| tag(APP, &format!("t{n}"), digest));
+        now(commit(&site.store, tags.collect())).unwrap();
+        for n in 0..3 {
+            now(commit(
+                &site.store,
+                vec![tag(APP, &format!("u{n}"), digest)],
+            ))
+            .unwrap();
+        }
+        let before = now(site.store.names()).unwrap();
+        let names = site.names(APP);
+        let stem = names.file_stem().unwrap().to_str().unwrap();
+        let log = names.with_file_name(format!("{stem}-log.jsonl"));
+        harm(&log);
+        let checked = repair(site.root());
+        assert_eq!(checked.findings.len(), 1, "{:?}", checked.findings);
+        assert!(
+            checked.findings[0].repaired.is_some(),
+            "{:?}",
+            checked.findings
+        );
+        assert_eq!(seen(&check(site.root())), []);
+        let store = FileStore::open(site.root(), OpenMode::ReadOnly).unwrap();
+        assert_eq!(*now(store.names()).unwrap(), *before);
+    }
+}
+
+#[test]
 fn names_are_not_made_up_where_records_are_lost() {
     let site = Site::new();
     flip(&site.names(WEB));

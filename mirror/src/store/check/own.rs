@@ -74,9 +74,24 @@ pub(super) fn read(layout: &Layout, generation: &Generation) -> Result<Own, Stor
         finding.unit = Some(unit.clone());
         findings.push(finding);
     }
+    for record in &read.pending {
+        part.redo(record);
+    }
+    // a log that ends within a line which no record makes up for
+    if let Err(StoreError::Damaged { path, why }) = part.check_ends(layout) {
+        let log = |unit: &&Unit| matches!(unit, Unit::Repository(n) if layout.log(n) == path);
+        let unit = part.applied().keys().find(log).cloned();
+        let told = |finding: &Finding| finding.unit.is_some() && finding.unit == unit;
+        if !findings.iter().any(told) {
+            let mut finding = Finding::of(Fault::Damaged, below(layout, &path), why, REBUILD);
+            finding.unit = unit;
+            findings.push(finding);
+        }
+    }
     let mut names = part.names;
     names.sequence = newest;
     for record in &read.pending {
+        // also units that had no file so far
         names.apply_record(record);
     }
     findings.extend(wanted(layout));
