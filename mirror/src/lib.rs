@@ -2,11 +2,13 @@
 //!
 //! [`store`] keeps content and names on a file system. [`route`] and [`namespace`] say, without
 //! any I/O, what a request asks for and where that may be looked for; [`http`] answers it from
-//! a [`source::Source`] and fills a [`sink::Sink`]; [`serve`] puts it on a socket. [`wanted`]
-//! counts what was asked for in vain, [`manage`] is what operators ask and change by hand.
-//! Nothing here asks another machine for anything.
+//! a [`source::Source`] and fills a [`sink::Sink`]; [`serve`] puts it on a socket. [`keeper`]
+//! looks after a store while it is served; [`wanted`] counts what was asked for in vain,
+//! [`manage`] is what operators ask and change by hand. Nothing here asks another machine for
+//! anything.
 
 pub mod http;
+pub mod keeper;
 pub mod manage;
 pub mod namespace;
 pub mod route;

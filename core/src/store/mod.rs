@@ -7,6 +7,7 @@
 //! together, or not at all. There is no rename, append, lock or modification time here, so
 //! that an object store can implement it. Source: design page "mirror", "Store".
 
+mod garbage;
 mod interned;
 mod legal;
 mod map;
@@ -28,6 +29,7 @@ use crate::digest::Digest;
 use crate::error::{Classify, Kind};
 use crate::name::RepositoryName;
 
+pub use garbage::{Claim, Collect, Garbage, Swept, Wait};
 pub use interned::Interned;
 pub(crate) use legal::{is_folder, repository_files};
 pub use map::{Iter, SortedMap};
@@ -201,7 +203,8 @@ pub trait Store: Send + Sync {
     /// Number of the newest commit, 0 in an empty store. All records up to it are applied.
     fn sequence(&self) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
-    /// Size of the content with this digest, `None` when it is not here.
+    /// Size of the content with this digest, `None` when it is not here. Who is told that it is
+    /// wants it: collection leaves it alone for a while, and as long as a lease lives.
     fn stat(&self, digest: &Digest)
     -> impl Future<Output = Result<Option<u64>, StoreError>> + Send;
 

@@ -121,6 +121,10 @@ pub enum Cause {
         /// The verb, e.g. `rm`.
         verb: String,
     },
+    /// A collection took away what nothing reached.
+    Collect,
+    /// Somebody asked that what old imports brought goes.
+    Prune,
     /// What was accepted under a trust entry was dropped, because somebody asked for it.
     TrustReset {
         /// Id of the entry.

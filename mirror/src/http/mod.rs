@@ -29,7 +29,6 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Uri};
-use kubepkg_core::Digest;
 use kubepkg_core::reference::canonical_host;
 use kubepkg_core::store::{Names, StoreError};
 use serde_json::json;
@@ -40,7 +39,7 @@ use self::charts::ChartCache;
 use self::content::{Described, Freshness, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::referrers::Question;
-use crate::namespace::{Found, Own};
+use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
 use crate::serve::Peer;
 use crate::sink::Sink;
@@ -268,7 +267,7 @@ async fn repository(
     if let Ask::Upload(id) = &ask {
         return push::state(shared, own, place, id).await;
     }
-    let names = names(shared).await?;
+    let names = settled(shared, own, place, &ask).await?;
     let found = place.find(&names, own);
     if let Ask::Referrers {
         subject,
@@ -285,15 +284,6 @@ async fn repository(
         return referrers::answer(shared, asking, repository, question).await;
     }
     let found = found.ok_or_else(|| ApiError::no_repository(place))?;
-    if let Some(digest) = named(found, &ask)
-        && !present(shared, digest).await?
-    {
-        let code = match ask {
-            Ask::Blob(_) => Code::BlobUnknown,
-            _ => Code::ManifestUnknown,
-        };
-        return Err(ApiError::not_in(place, code, &ask));
-    }
     match &ask {
         Ask::Manifest(target) => manifest::answer(shared, asking, place, found, target).await,
         Ask::Tags(page) => Ok(lists::tags(asking, place, found, page)),
@@ -319,29 +309,6 @@ async fn repository(
         Ask::Upload(_) | Ask::Referrers { .. } => {
             Err(ApiError::not_in(place, Code::BlobUploadUnknown, &ask))
         }
-    }
-}
-
-/// The content a name stands for.
-fn named<'n>(found: Found<'n>, ask: &'n Ask) -> Option<&'n Digest> {
-    match ask {
-        Ask::Blob(digest) | Ask::Manifest(Target::Digest(digest)) => Some(digest),
-        Ask::Manifest(Target::Tag(tag)) => Some(&found.repository.tags.get(tag)?.digest),
-        _ => None,
-    }
-}
-
-/// Whether a client may be told that content is here, as far as it is not a matter of names.
-/// What collection was about to remove is kept for who asks.
-async fn present(shared: &Shared, digest: &Digest) -> Result<bool, ApiError> {
-    match shared.source.standing(digest) {
-        Standing::Sound => Ok(true),
-        Standing::Quarantined => Ok(false),
-        Standing::Condemned => match shared.source.rescue(vec![*digest]).await {
-            Ok(()) => Ok(true),
-            Err(StoreError::Missing { .. }) => Ok(false),
-            Err(error) => Err(ApiError::store(&error)),
-        },
     }
 }
 
@@ -392,6 +359,42 @@ async fn health(shared: &Shared, asking: &Asking) -> Response {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     response
+}
+
+/// The names, such that what is asked for may be said to be here: what was condemned is taken
+/// off that list first, and looked up only then; what is damaged is not here.
+async fn settled(
+    shared: &Shared,
+    own: Own<'_>,
+    place: &Place,
+    ask: &Ask,
+) -> Result<Arc<Names>, ApiError> {
+    let found = names(shared).await?;
+    let digest = match ask {
+        Ask::Blob(digest) | Ask::Manifest(Target::Digest(digest)) => Some(*digest),
+        Ask::Manifest(Target::Tag(tag)) => place
+            .find(&found, own)
+            .and_then(|found| found.repository.tags.get(tag))
+            .map(|entry| entry.digest),
+        _ => None,
+    };
+    let Some(digest) = digest else {
+        return Ok(found);
+    };
+    match shared.source.standing(&digest) {
+        Standing::Sound => Ok(found),
+        Standing::Quarantined => {
+            let code = match ask {
+                Ask::Blob(_) => Code::BlobUnknown,
+                _ => Code::ManifestUnknown,
+            };
+            Err(ApiError::not_in(place, code, ask))
+        }
+        Standing::Condemned => match shared.source.rescue(vec![digest]).await {
+            Ok(()) | Err(StoreError::Missing { .. }) => names(shared).await,
+            Err(error) => Err(ApiError::store(&error)),
+        },
+    }
 }
 
 async fn names(shared: &Shared) -> Result<Arc<Names>, ApiError> {

@@ -65,7 +65,11 @@ impl FileStore {
         let _lease = match &self.opened.writable {
             Some(writable) => {
                 let _lock = writable.lock.hold()?;
-                Some(Lease::take(&writable.layout, &writable.disk)?)
+                Some(Lease::take(
+                    &writable.layout,
+                    &writable.disk,
+                    writable.ledger()?.round(),
+                )?)
             }
             // nobody collects what cannot be written, at least not from here
             None => None,

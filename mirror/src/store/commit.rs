@@ -16,12 +16,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kubepkg_core::Digest;
-use kubepkg_core::name::RepositoryName;
+use kubepkg_core::name::{RepositoryName, Tag};
 use kubepkg_core::store::{Batch, Change, Committed, Record, SiteEntry, StoreError, Unit};
 
 use super::disk::failed;
 use super::generation::Generation;
 use super::layout::Layout;
+use super::lock::Held;
 use super::log::{Append, Form};
 use super::open::Writable;
 use super::part::{Part, Write};
@@ -84,12 +85,17 @@ impl Writable {
     /// See [`kubepkg_core::store::Store::commit`].
     pub(super) fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
         batch.check()?;
-        let _lock = self.lock.hold()?;
-        self.commit_held(expected, batch)
+        let lock = self.lock.hold()?;
+        self.commit_held(&lock, expected, batch)
     }
 
     /// The same, under the lock; the batch was checked.
-    pub(super) fn commit_held(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
+    pub(super) fn commit_held(
+        &self,
+        held: &Held<'_>,
+        expected: u64,
+        batch: Batch,
+    ) -> Result<Committed, StoreError> {
         let newest = self.redo()?;
         if newest != expected {
             return Ok(Committed::Conflict { newest });
@@ -99,7 +105,7 @@ impl Writable {
         let changes = part.apply(&batch.changes, number);
         let content = self.check_content(&batch.changes, &part)?;
         // the record says that they are wanted, and that is durable
-        self.rescue(content.iter().copied(), false)?;
+        self.rescue(held, content.iter().copied(), false)?;
 
         let mut prepared = self.prepare(&part, number)?;
         let root = self.layout.root();
@@ -164,6 +170,27 @@ impl Writable {
         self.work.sync([&again])?;
         again.place(&path)?;
         sync_folder(&self.layout.commits())
+    }
+
+    /// The tags of a repository that stand for this manifest. Call it under the lock, after
+    /// [`Writable::redo`].
+    pub(super) fn tags_of(
+        &self,
+        repository: &RepositoryName,
+        digest: &Digest,
+    ) -> Result<Vec<Tag>, StoreError> {
+        let part = Part::load(&self.layout, [Unit::Repository(repository.clone())])?;
+        let found = part.names.repositories.get(repository);
+        let tags = found.into_iter().flat_map(|found| &found.tags);
+        let tags = tags.filter(|(_, entry)| entry.digest == *digest);
+        Ok(tags.map(|(tag, _)| tag.clone()).collect())
+    }
+
+    /// Number of the set of repository files that is current. Call it under the lock, after
+    /// [`Writable::redo`].
+    pub(super) fn current_set(&self, folder: &str) -> Result<Option<u64>, StoreError> {
+        let part = Part::load(&self.layout, [Unit::Site(folder.to_owned())])?;
+        Ok(part.names.sites.get(folder).map(|entry| entry.set))
     }
 
     /// Checks that all content the changes name is here, and answers it.

@@ -153,8 +153,8 @@ impl Writable {
             if group.is_empty() {
                 break;
             }
-            let _lock = self.lock.hold()?;
-            self.rescue(group.iter().map(|staged| staged.digest), true)?;
+            let lock = self.lock.hold()?;
+            self.rescue(&lock, group.iter().map(|staged| staged.digest), true)?;
             for staged in group {
                 let digest = staged.digest;
                 self.content.place(staged)?;

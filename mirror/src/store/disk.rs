@@ -146,6 +146,17 @@ impl Disk {
         }
     }
 
+    /// Gives what is no file, a socket, the root's owner and the mode of its files.
+    pub(super) fn dress_path(&self, path: &Path) -> Result<(), StoreError> {
+        let now = fs::metadata(path).map_err(failed("look at", path))?;
+        if now.uid() != self.uid || now.gid() != self.gid {
+            std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
+                .map_err(failed("change the owner of", path))?;
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(self.file_mode))
+            .map_err(failed("change the mode of", path))
+    }
+
     fn settled(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
         self.settled
             .lock()

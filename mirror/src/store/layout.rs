@@ -116,6 +116,21 @@ impl Layout {
         self.root.join("condemned")
     }
 
+    /// For how long the store has been served.
+    pub(super) fn served(&self) -> PathBuf {
+        self.root.join("served")
+    }
+
+    /// Locked by the process that serves the store and looks after it.
+    pub(super) fn keeper(&self) -> PathBuf {
+        self.root.join("keeper")
+    }
+
+    /// Locked by who collects.
+    pub(super) fn collector(&self) -> PathBuf {
+        self.root.join("collector")
+    }
+
     /// Damaged content, kept aside for people to look at.
     pub(super) fn quarantine(&self) -> PathBuf {
         self.root.join("quarantine")

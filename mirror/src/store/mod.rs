@@ -66,6 +66,8 @@ use tokio::sync::Semaphore;
 
 pub use backup::BackedUp;
 use blocking::blocking;
+pub(crate) use collect::TICK;
+pub use collect::{Amount, Collected, Collecting, GRACE, KEEP_IMPORTS, Reason, Waiting};
 use intake::Intake;
 pub use intake::Staged;
 pub use lease::Lease;
@@ -146,8 +148,8 @@ impl FileStore {
     pub async fn rescue(&self, digests: Vec<Digest>) -> Result<(), StoreError> {
         self.work(move |opened| {
             let writable = opened.writable()?;
-            let _lock = writable.lock.hold()?;
-            writable.rescue(digests.iter().copied(), true)?;
+            let lock = writable.lock.hold()?;
+            writable.rescue(&lock, digests.iter().copied(), true)?;
             for digest in digests {
                 if opened.content.size(&digest)?.is_none() {
                     return Err(StoreError::Missing { digest });
@@ -310,7 +312,8 @@ impl Store for FileStore {
         self.work(|opened| {
             let writable = opened.writable()?;
             let _lock = writable.lock.hold()?;
-            Lease::take(&writable.layout, &writable.disk)
+            let round = writable.ledger()?.round();
+            Lease::take(&writable.layout, &writable.disk, round)
         })
         .await
     }
@@ -332,7 +335,21 @@ impl Store for FileStore {
     }
 
     async fn stat(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
-        self.blob_size(digest)
+        let counters = self.opened.generation.counters()?;
+        let digest = *digest;
+        self.work(move |opened| {
+            if !opened.standings.is_fresh(counters.content) {
+                opened.standings.refresh(&opened.layout, counters.content)?;
+            }
+            if let (Standing::Condemned, Some(writable)) =
+                (opened.standings.of(&digest), &opened.writable)
+            {
+                let lock = writable.lock.hold()?;
+                writable.rescue(&lock, [digest], true)?;
+            }
+            opened.content.size(&digest)
+        })
+        .await
     }
 
     async fn read(&self, digest: &Digest) -> Result<Option<Body>, StoreError> {

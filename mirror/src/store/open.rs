@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use kubepkg_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use super::collect::Standings;
+use super::collect::{Served, Standings};
 use super::content::Content;
 use super::disk::{Disk, failed};
 use super::forms::Forms;
@@ -28,7 +28,7 @@ const FORMAT: &str = "kubepkg store";
 
 /// Room that is given back when the disk is full, for what frees space: collecting, pruning
 /// and deleting have to write too.
-const RESERVE: u64 = 8 * 1024 * 1024;
+pub(super) const RESERVE: u64 = 8 * 1024 * 1024;
 
 /// Why a store is not written to where locks hold nobody back, and what to do.
 const NO_LOCK: &str = "its file system does not keep locks between processes, so two of them \
@@ -69,6 +69,7 @@ pub(super) struct Writable {
     pub(super) generation: Arc<Generation>,
     pub(super) content: Arc<Content>,
     pub(super) standings: Arc<Standings>,
+    pub(super) served: Served,
     pub(super) disk: Arc<Disk>,
     pub(super) syncer: Arc<Syncer>,
     pub(super) work: Arc<Work>,
@@ -180,6 +181,7 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         generation: Arc::clone(&generation),
         content: Arc::clone(&content),
         standings: Arc::clone(&standings),
+        served: Served::new(&layout),
         disk,
         syncer,
         work,
@@ -274,7 +276,7 @@ fn can_read(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn make_reserve(layout: &Layout, disk: &Disk) -> Result<(), StoreError> {
+pub(super) fn make_reserve(layout: &Layout, disk: &Disk) -> Result<(), StoreError> {
     let path = layout.reserve();
     let file = disk.open_or_create(&path)?;
     let length = file.metadata().map_err(failed("look at", &path))?.len();

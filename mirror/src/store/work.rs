@@ -294,7 +294,7 @@ pub(super) fn sweep(layout: &Layout, syncer: &Syncer) -> Result<(), StoreError> 
 }
 
 /// Whether no living process holds the lock of this file.
-fn is_abandoned(path: &Path) -> Result<bool, StoreError> {
+pub(super) fn is_abandoned(path: &Path) -> Result<bool, StoreError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(e)

@@ -55,6 +55,9 @@ impl Source for Memory {
     }
 
     fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        for digest in &digests {
+            self.standings.lock().unwrap().remove(digest);
+        }
         self.rescued.lock().unwrap().extend(digests);
         Box::pin(std::future::ready(Ok(())))
     }

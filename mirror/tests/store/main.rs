@@ -8,6 +8,7 @@
 
 mod backup;
 mod check;
+mod collection;
 mod conformance;
 mod crash;
 mod damage;

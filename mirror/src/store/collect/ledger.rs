@@ -7,41 +7,11 @@
 //! milliseconds the store has been served ([`super::served`]), never those of a clock or file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use kubepkg_core::Digest;
-use kubepkg_core::name::RepositoryName;
+use kubepkg_core::store::{Claim, Garbage, Wait};
 use serde::{Deserialize, Serialize};
-
-/// What is condemned about a digest.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Claim {
-    /// Its bytes.
-    Bytes,
-    /// That it is a blob of this repository.
-    Blob(RepositoryName),
-    /// That it is a manifest of this repository.
-    Manifest(RepositoryName),
-}
-
-/// A digest and what about it nothing reaches.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Garbage {
-    pub(crate) digest: Digest,
-    pub(crate) claim: Claim,
-}
-
-/// Why something condemned is not removed yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// It is not on the list: it was rescued, or no round has condemned it.
-    NotCondemned,
-    /// The grace has so many milliseconds of serving to go.
-    Grace(u64),
-    /// A lease was taken before it was condemned and lives.
-    Lease,
-}
 
 /// What is condemned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,14 +54,11 @@ impl Ledger {
         self.entries.contains_key(digest)
     }
 
-    /// Everything on the list.
-    pub(crate) fn garbage(&self) -> impl Iterator<Item = Garbage> {
-        self.entries.iter().flat_map(|(digest, claims)| {
-            claims.keys().map(|claim| Garbage {
-                digest: *digest,
-                claim: claim.clone(),
-            })
-        })
+    /// Whether just this is condemned.
+    pub(crate) fn holds(&self, garbage: &Garbage) -> bool {
+        self.entries
+            .get(&garbage.digest)
+            .is_some_and(|claims| claims.contains_key(&garbage.claim))
     }
 
     /// The list after a round that found `garbage`: what was on it and is garbage still keeps
@@ -171,17 +138,21 @@ impl Ledger {
     ) -> Result<(), Wait> {
         let claims = self.entries.get(&garbage.digest);
         let round = claims.and_then(|claims| claims.get(&garbage.claim));
-        let round = round.ok_or(Wait::NotCondemned)?;
-        let since = self.announced.get(round).ok_or(Wait::Grace(grace))?;
+        let round = round.ok_or(Wait::Uncondemned)?;
+        let since = self.announced.get(round).ok_or(grace_of(grace))?;
         let due = since.saturating_add(grace);
         if now < due {
-            return Err(Wait::Grace(due - now));
+            return Err(grace_of(due - now));
         }
         match leased {
             Some(leased) if leased < *round => Err(Wait::Lease),
             _ => Ok(()),
         }
     }
+}
+
+fn grace_of(milliseconds: u64) -> Wait {
+    Wait::Grace(Duration::from_millis(milliseconds))
 }
 
 #[cfg(test)]
@@ -215,13 +186,10 @@ mod tests {
     fn the_grace_begins_when_a_round_is_announced() {
         let a = bytes("a");
         let unannounced = Ledger::default().condemn([a.clone()].into(), 0);
-        assert_eq!(
-            unannounced.judge(&a, u64::MAX, 10, None),
-            Err(Wait::Grace(10))
-        );
+        assert_eq!(unannounced.judge(&a, u64::MAX, 10, None), Err(grace_of(10)));
         let ledger = condemned(&unannounced, &[&a], 100);
-        assert_eq!(ledger.judge(&a, 100, 10, None), Err(Wait::Grace(10)));
-        assert_eq!(ledger.judge(&a, 109, 10, None), Err(Wait::Grace(1)));
+        assert_eq!(ledger.judge(&a, 100, 10, None), Err(grace_of(10)));
+        assert_eq!(ledger.judge(&a, 109, 10, None), Err(grace_of(1)));
         assert_eq!(ledger.judge(&a, 110, 10, None), Ok(()));
     }
 
@@ -231,9 +199,9 @@ mod tests {
         let first = condemned(&Ledger::default(), &[&a], 0);
         let second = condemned(&first, &[&a, &b], 50);
         assert_eq!(second.judge(&a, 50, 50, None), Ok(()));
-        assert_eq!(second.judge(&b, 50, 50, None), Err(Wait::Grace(50)));
+        assert_eq!(second.judge(&b, 50, 50, None), Err(grace_of(50)));
         let third = condemned(&second, &[&b], 100);
-        assert_eq!(third.judge(&a, 999, 0, None), Err(Wait::NotCondemned));
+        assert_eq!(third.judge(&a, 999, 0, None), Err(Wait::Uncondemned));
     }
 
     #[test]
@@ -242,9 +210,9 @@ mod tests {
         let mut ledger = condemned(&Ledger::default(), &[&a], 0);
         ledger.apply(&Line::Rescued(a.digest));
         assert!(ledger.is_empty());
-        assert_eq!(ledger.judge(&a, 999, 0, None), Err(Wait::NotCondemned));
+        assert_eq!(ledger.judge(&a, 999, 0, None), Err(Wait::Uncondemned));
         let again = condemned(&ledger, &[&a], 200);
-        assert_eq!(again.judge(&a, 201, 10, None), Err(Wait::Grace(9)));
+        assert_eq!(again.judge(&a, 201, 10, None), Err(grace_of(9)));
     }
 
     #[test]

@@ -7,15 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 use kubepkg_core::Digest;
-use kubepkg_core::store::StoreError;
+use kubepkg_core::store::{Cause, StoreError};
+use kubepkg_core::time::Time;
 
 use super::super::disk::failed;
 use super::super::layout::Layout;
+use super::super::lock::Held;
 use super::super::open::Writable;
 use super::super::sync::sync_folder;
 use super::super::work::{self, ignore_missing};
+use super::ground::OnDisk;
 use super::ledger::{Ledger, Line};
 use super::list::{self, List};
+use super::protocol;
 use crate::source::Standing;
 
 /// No count of changes comes to this.
@@ -107,19 +111,16 @@ impl Writable {
     /// durable will say that they are wanted.
     pub(in super::super) fn rescue(
         &self,
+        held: &Held<'_>,
         digests: impl IntoIterator<Item = Digest>,
         durably: bool,
     ) -> Result<(), StoreError> {
-        let content = self.generation.counters()?.content;
-        let known = self.standings.reread(&self.layout, content)?;
-        let wanted: BTreeSet<Digest> = digests.into_iter().collect();
-        let lines: Vec<Line> = wanted
-            .into_iter()
-            .filter(|digest| known.list.ledger.has(digest))
-            .map(Line::Rescued)
-            .collect();
-        drop(known);
-        self.add_lines(&lines, durably)
+        let on_disk = OnDisk {
+            writable: self,
+            at: Time::from_unix(0),
+            cause: Cause::Collect,
+        };
+        protocol::rescue(&on_disk, held, digests, durably)
     }
 
     /// Adds to the list, and says so to everybody. Call it under the lock, after the list was

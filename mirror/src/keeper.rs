@@ -1,0 +1,219 @@
+//! What has to be done again and again while a store is served, in the background: counting
+//! the time it is served, collection, and what others hand in.
+//!
+//! Of several processes that serve one store only one keeps it; when it ends another takes
+//! over. It also answers on a socket in the store's folder, so that `mirror gc` has it collect
+//! and needs no rights but those to the store.
+
+mod socket;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubepkg_core::store::StoreError;
+use kubepkg_core::time::Time;
+use tokio::task::JoinSet;
+
+use crate::store::{Collected, Collecting, FileStore, GRACE, KEEP_IMPORTS, TICK};
+pub use socket::{Asked, ask};
+
+/// How often a store is collected unless said otherwise.
+pub const EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// How a store is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How often to collect; zero for never.
+    pub every: Duration,
+    /// How long something stays condemned.
+    pub grace: Duration,
+    /// How many imports can be gone back to.
+    pub keep_imports: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            every: EVERY,
+            grace: GRACE,
+            keep_imports: KEEP_IMPORTS,
+        }
+    }
+}
+
+/// A task's next turn.
+pub type Turn = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+
+/// Something to be done every so often.
+struct Chore {
+    name: &'static str,
+    every: Duration,
+    turn: Arc<dyn Fn(FileStore) -> Turn + Send + Sync>,
+}
+
+/// Keeps a store while it is served.
+pub struct Keeper {
+    store: FileStore,
+    settings: Settings,
+    chores: Vec<Chore>,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper")
+            .field("store", &self.store)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// For a store that is open for writing.
+    pub fn new(store: FileStore, settings: Settings) -> Keeper {
+        Keeper {
+            store,
+            settings,
+            chores: Vec::new(),
+        }
+    }
+
+    /// Adds something to be done every so often, by the one process that keeps the store. What
+    /// fails is said in the log and tried again next time. When serving ends, a turn under way
+    /// is given up where it waits.
+    #[must_use]
+    pub fn chore<F>(
+        mut self,
+        name: &'static str,
+        every: Duration,
+        turn: impl Fn(FileStore) -> F + Send + Sync + 'static,
+    ) -> Keeper
+    where
+        F: Future<Output = Result<(), StoreError>> + Send + 'static,
+    {
+        self.chores.push(Chore {
+            name,
+            every,
+            turn: Arc::new(move |store| Box::pin(turn(store))),
+        });
+        self
+    }
+
+    /// Keeps the store until `shutdown` is done.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) {
+        tokio::select! {
+            () = shutdown => {}
+            () = self.keep() => {}
+        }
+        if let Err(error) = self.store.stop_serving().await {
+            tracing::warn!(%error, "how long the store was served could not be noted");
+        }
+    }
+
+    async fn keep(&self) {
+        self.until_it_is_ours().await;
+        let mut everything: Vec<Turn> = vec![
+            Box::pin(count(self.store.clone())),
+            Box::pin(socket::answer(self.store.clone(), self.settings)),
+        ];
+        if !self.settings.every.is_zero() {
+            let settings = self.settings;
+            let turn = move |store: FileStore| -> Turn {
+                Box::pin(async move {
+                    let collected = store.collect(settings.collecting()).await?;
+                    told(&collected);
+                    Ok(())
+                })
+            };
+            everything.push(again(
+                self.store.clone(),
+                "collection",
+                self.settings.every,
+                Arc::new(turn),
+            ));
+        }
+        for chore in &self.chores {
+            let (name, every) = (chore.name, chore.every);
+            everything.push(again(
+                self.store.clone(),
+                name,
+                every,
+                Arc::clone(&chore.turn),
+            ));
+        }
+        // dropping the set ends them all
+        let mut tasks = JoinSet::new();
+        for turn in everything {
+            tasks.spawn(turn);
+        }
+        while let Some(ended) = tasks.join_next().await {
+            match ended {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "the store is kept without this"),
+                Err(error) => tracing::error!(%error, "a part of the store's keeping ended"),
+            }
+        }
+        std::future::pending().await
+    }
+
+    async fn until_it_is_ours(&self) {
+        loop {
+            match self.store.start_serving().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "the store cannot be kept"),
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}
+
+impl Settings {
+    fn collecting(&self) -> Collecting {
+        Collecting {
+            grace: self.grace,
+            keep_imports: self.keep_imports,
+            ..Collecting::new(Time::now())
+        }
+    }
+}
+
+/// Counts the time the store is served.
+async fn count(store: FileStore) -> Result<(), StoreError> {
+    loop {
+        tokio::time::sleep(TICK).await;
+        if let Err(error) = store.note_served().await {
+            tracing::warn!(%error, "how long the store is served could not be noted");
+        }
+    }
+}
+
+/// Does something every so often, for ever.
+fn again(
+    store: FileStore,
+    name: &'static str,
+    every: Duration,
+    turn: Arc<dyn Fn(FileStore) -> Turn + Send + Sync>,
+) -> Turn {
+    Box::pin(async move {
+        loop {
+            tokio::time::sleep(every).await;
+            if let Err(error) = turn(store.clone()).await {
+                tracing::warn!(%error, task = name, "it is tried again later");
+            }
+        }
+    })
+}
+
+fn told(collected: &Collected) {
+    tracing::info!(
+        condemned = collected.condemned.contents,
+        removed = collected.removed.contents,
+        bytes = collected.removed.bytes,
+        "collected"
+    );
+    for (repository, manifest) in &collected.unreadable {
+        tracing::warn!(%repository, %manifest, "nothing is collected there: a manifest cannot be read");
+    }
+}

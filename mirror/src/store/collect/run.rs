@@ -1,0 +1,363 @@
+//! One collection from beginning to end: marks, removes what an earlier one condemned, and
+//! condemns what it found. Everything but the short steps of [`super::protocol`] happens
+//! without the store's lock.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::time::Duration;
+
+use kubepkg_core::manifest::MAX_MANIFEST;
+use kubepkg_core::name::RepositoryName;
+use kubepkg_core::store::{Cause, Claim, Garbage, Names, StoreError, Swept};
+use kubepkg_core::time::Time;
+use kubepkg_core::{Algorithm, Digest};
+
+use super::super::disk::{self, failed};
+use super::super::layout::Layout;
+use super::super::open::{Opened, Writable};
+use super::super::work;
+use super::ground::OnDisk;
+use super::mark::{self, Kept, Marked, Reading};
+use super::protocol::{self, Ground as _};
+use super::report::{Amount, Collected};
+use super::{kept, reserve};
+
+/// After so many batches the names are looked at again.
+const BATCHES: usize = 32;
+
+/// What a collection is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collecting {
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Condemn manifests nobody tagged, too.
+    pub untagged: bool,
+    /// How long something stays condemned, in time the store is served.
+    pub grace: Duration,
+    /// How many imports can be gone back to.
+    pub keep_imports: usize,
+    /// When, by the clock of who asks.
+    pub at: Time,
+}
+
+/// How long something stays condemned unless said otherwise: longer than a push of large
+/// layers takes from its first question to its manifest.
+pub const GRACE: Duration = Duration::from_secs(60 * 60);
+
+/// How many imports can be gone back to unless said otherwise.
+pub const KEEP_IMPORTS: usize = 3;
+
+impl Collecting {
+    /// With the grace and imports kept that are usual.
+    pub fn new(at: Time) -> Collecting {
+        Collecting {
+            dry_run: false,
+            untagged: false,
+            grace: GRACE,
+            keep_imports: KEEP_IMPORTS,
+            at,
+        }
+    }
+}
+
+/// What is reachable in a whole store.
+struct Reached {
+    sequence: u64,
+    kept: Kept,
+    repositories: BTreeMap<RepositoryName, Marked>,
+}
+
+impl Reached {
+    /// Names nothing reaches.
+    fn names(&self) -> BTreeSet<Garbage> {
+        let marked = self.repositories.values();
+        marked
+            .flat_map(|marked| marked.garbage.iter().cloned())
+            .collect()
+    }
+
+    /// Everything that is reached or named by something that is.
+    fn contents(&self, names: &Names) -> HashSet<Digest> {
+        let mut contents: HashSet<Digest> = self.kept.files.clone();
+        for kept in self.kept.repositories.values() {
+            contents.extend(kept.manifests.iter().chain(&kept.blobs));
+        }
+        for marked in self.repositories.values() {
+            contents.extend(&marked.live);
+        }
+        for site in names.sites.values() {
+            contents.extend(site.files.values().map(|file| file.digest));
+        }
+        contents
+    }
+}
+
+/// One collection on a store this process may write.
+pub(in super::super) fn run(
+    opened: &Opened,
+    collecting: &Collecting,
+) -> Result<Collected, StoreError> {
+    let writable = opened.writable()?;
+    let path = writable.layout.collector();
+    let collector = writable.disk.open_or_create(&path)?;
+    collector.lock().map_err(failed("lock", &path))?;
+    let room = reserve::Released::where_full(writable)?;
+    match once(opened, writable, collecting) {
+        // what is counted as free is not always what can be written
+        Err(StoreError::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::StorageFull && room.is_none() =>
+        {
+            let _room = reserve::Released::now(writable)?;
+            once(opened, writable, collecting)
+        }
+        done => done,
+    }
+}
+
+fn once(
+    opened: &Opened,
+    writable: &Writable,
+    collecting: &Collecting,
+) -> Result<Collected, StoreError> {
+    let on_disk = OnDisk {
+        writable,
+        at: collecting.at,
+        cause: Cause::Collect,
+    };
+    let ledger = on_disk.ledger(&on_disk.hold()?)?;
+    let mut reading = Reading::new(|digest: &Digest| children(writable, digest));
+    let mut names = opened
+        .snapshot
+        .refresh(&opened.layout, &opened.generation)?;
+    let kept = kept::states(&writable.layout, &names, collecting.keep_imports)?;
+    let mut reached = Reached {
+        sequence: names.sequence,
+        kept,
+        repositories: BTreeMap::new(),
+    };
+    let given_up = |name: &RepositoryName, digest: &Digest| {
+        collecting.untagged
+            || ledger.holds(&Garbage {
+                digest: *digest,
+                claim: Claim::Manifest(name.clone()),
+            })
+    };
+    for (name, repository) in &names.repositories {
+        let kept = reached.kept.repositories.get(name);
+        let marked = mark::repository(
+            name,
+            repository,
+            kept,
+            |digest| given_up(name, digest),
+            &mut reading,
+        );
+        reached.repositories.insert(name.clone(), marked);
+    }
+    let mut report = Collected::new(collecting, &reached.repositories);
+    let mut swept = Swept::default();
+    if !collecting.dry_run {
+        // names first: each repository judged again right before, so that one that is pushed to
+        // all the time is collected too
+        let due: Vec<RepositoryName> = reached
+            .repositories
+            .iter()
+            .filter(|(_, marked)| marked.garbage.iter().any(|garbage| ledger.holds(garbage)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in due {
+            names = opened
+                .snapshot
+                .refresh(&opened.layout, &opened.generation)?;
+            let Some(repository) = names.repositories.get(&name) else {
+                continue;
+            };
+            let kept = reached.kept.repositories.get(&name);
+            let given_up = |digest: &Digest| given_up(&name, digest);
+            let marked = mark::repository(&name, repository, kept, given_up, &mut reading);
+            let garbage = marked.garbage.clone();
+            reached.repositories.insert(name, marked);
+            add(
+                &mut swept,
+                protocol::sweep(&on_disk, names.sequence, garbage, collecting.grace)?,
+            );
+        }
+    }
+    let mut garbage: BTreeSet<Garbage> = reached.names();
+    for taken in &swept.names {
+        garbage.remove(taken);
+    }
+
+    // content the names reached that the marking saw, and names that came since
+    names = opened
+        .snapshot
+        .refresh(&opened.layout, &opened.generation)?;
+    let unnamed = unnamed(writable, &reached, &names, &garbage)?;
+    let sizes: HashMap<Digest, u64> = unnamed
+        .iter()
+        .filter_map(|digest| Some((*digest, writable.content.size(digest).ok()??)))
+        .collect();
+    if !collecting.dry_run {
+        let listed: Vec<Digest> = unnamed
+            .iter()
+            .filter(|digest| ledger.has(digest))
+            .copied()
+            .collect();
+        for batches in listed.chunks(BATCHES * protocol::SWEPT_AT_ONCE) {
+            names = opened
+                .snapshot
+                .refresh(&opened.layout, &opened.generation)?;
+            let named = named(&names);
+            let free = batches.iter().filter(|digest| !named.contains(*digest));
+            let batch = free.map(|digest| bytes(*digest)).collect();
+            add(
+                &mut swept,
+                protocol::sweep(&on_disk, names.sequence, batch, collecting.grace)?,
+            );
+        }
+    }
+    let removed: HashSet<Digest> = swept.contents.iter().map(|(digest, _)| *digest).collect();
+    let left = unnamed.iter().filter(|digest| !removed.contains(*digest));
+    garbage.extend(left.map(|digest| bytes(*digest)));
+    report.removed = Amount {
+        names: swept.names.len() as u64,
+        contents: swept.contents.len() as u64,
+        bytes: swept.contents.iter().map(|(_, size)| size).sum(),
+    };
+    report.condemn(&garbage, &ledger, &sizes);
+    if collecting.dry_run {
+        let (now, _) = writable.served.now()?;
+        let grace = u64::try_from(collecting.grace.as_millis()).unwrap_or(u64::MAX);
+        let leased = on_disk.leased(&on_disk.hold()?)?.map(|(oldest, _)| oldest);
+        for garbage in garbage.iter().filter(|garbage| ledger.holds(garbage)) {
+            match ledger.judge(garbage, now, grace, leased) {
+                Ok(()) => report.would_remove(garbage, &sizes),
+                Err(wait) => swept.waiting.push((garbage.clone(), wait)),
+            }
+        }
+    } else {
+        report.sets = old_sets(writable, &reached.kept)?;
+        protocol::condemn(&on_disk, garbage)?;
+    }
+    report.wait(&swept.waiting, &sizes);
+    Ok(report)
+}
+
+fn add(swept: &mut Swept, more: Swept) {
+    swept.names.extend(more.names);
+    swept.contents.extend(more.contents);
+    swept.waiting.extend(more.waiting);
+}
+
+fn bytes(digest: Digest) -> Garbage {
+    Garbage {
+        digest,
+        claim: Claim::Bytes,
+    }
+}
+
+/// What a manifest names, `None` when it cannot be read as the manifest it should be.
+fn children(writable: &Writable, digest: &Digest) -> Option<Vec<Digest>> {
+    let path = writable.layout.blob(digest);
+    if disk::length(&path).ok()?? > MAX_MANIFEST {
+        return None;
+    }
+    let bytes = fs::read(path).ok()?;
+    digest.matches(&bytes).then(|| mark::named_by(&bytes))?
+}
+
+/// Content nothing names but what is garbage itself.
+fn unnamed(
+    writable: &Writable,
+    reached: &Reached,
+    names: &Names,
+    garbage: &BTreeSet<Garbage>,
+) -> Result<BTreeSet<Digest>, StoreError> {
+    let mut wanted = reached.contents(names);
+    for (name, repository) in &names.repositories {
+        let marked_at_all = reached.repositories.contains_key(name);
+        let manifests = repository.manifests.keys().map(|digest| (digest, true));
+        let blobs = repository.blobs.keys().map(|digest| (digest, false));
+        for (digest, manifest) in manifests.chain(blobs) {
+            let claim = match manifest {
+                true => Claim::Manifest(name.clone()),
+                false => Claim::Blob(name.clone()),
+            };
+            let digest = *digest;
+            if !marked_at_all || !garbage.contains(&Garbage { digest, claim }) {
+                wanted.insert(digest);
+            }
+        }
+    }
+    let mut unnamed = BTreeSet::new();
+    for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
+        for first in 0..=u8::MAX {
+            let found = list(&writable.layout, algorithm, first)?;
+            unnamed.extend(found.into_iter().filter(|digest| !wanted.contains(digest)));
+        }
+    }
+    tracing::debug!(
+        sequence = reached.sequence,
+        unnamed = unnamed.len(),
+        "marked"
+    );
+    Ok(unnamed)
+}
+
+/// Digests of all content whose hash begins with this byte.
+pub(in super::super) fn list(
+    layout: &Layout,
+    algorithm: Algorithm,
+    first: u8,
+) -> Result<Vec<Digest>, StoreError> {
+    let name = algorithm.as_str();
+    let folder = layout.blobs().join(name).join(format!("{first:02x}"));
+    let paths = work::entries(&folder)?;
+    let digest = |path: &std::path::PathBuf| {
+        let hex = path.file_name()?.to_str()?;
+        format!("{name}:{hex}").parse().ok()
+    };
+    Ok(paths.iter().filter_map(digest).collect())
+}
+
+/// Every digest some name stands for.
+fn named(names: &Names) -> HashSet<Digest> {
+    let mut named = HashSet::new();
+    for repository in names.repositories.values() {
+        named.extend(repository.manifests.keys().chain(repository.blobs.keys()));
+    }
+    for site in names.sites.values() {
+        named.extend(site.files.values().map(|file| file.digest));
+    }
+    named
+}
+
+/// Removes sets of repository files that neither the names nor a kept state needs. Answers how
+/// many.
+fn old_sets(writable: &Writable, kept: &Kept) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    for folder in work::entries(&writable.layout.sites())? {
+        let Some(name) = folder.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        for path in work::entries(&folder)? {
+            let set = path.file_name().and_then(|set| set.to_str());
+            let Some(set) = set.and_then(|set| set.parse::<u64>().ok()) else {
+                continue;
+            };
+            if kept.sets.contains(&(name.to_owned(), set)) {
+                continue;
+            }
+            let _lock = writable.lock.hold()?;
+            let newest = writable.redo()?;
+            if set > newest || writable.current_set(name)? == Some(set) {
+                continue;
+            }
+            // out of sight in one step, so that no reader sees half of it
+            let aside = writable.work.folder()?;
+            let to = aside.path().join(set.to_string());
+            fs::rename(&path, &to).map_err(failed("remove", &path))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
