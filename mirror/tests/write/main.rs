@@ -1,0 +1,17 @@
+//! Pushing to a mirror over HTTP: a server on a store in a folder, a client that speaks raw
+//! HTTP/1.1 and sees every byte. Names of tests follow the endpoints of the OCI distribution
+//! specification.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../read/client.rs"]
+#[allow(dead_code, reason = "tests of reading use more of it")]
+mod client;
+
+mod chunks;
+mod fixture;
+mod kinds;
+mod manifests;
+mod mounts;
+mod resume;
+mod tags;
+mod uploads;
