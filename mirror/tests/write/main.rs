@@ -8,10 +8,15 @@
 mod client;
 
 mod chunks;
+mod deletes;
+mod errors;
 mod fixture;
 mod kinds;
+mod lists;
 mod manifests;
 mod mounts;
+mod referrers;
 mod resume;
+mod shapes;
 mod tags;
 mod uploads;

@@ -86,16 +86,18 @@ impl Process {
     async fn start(root: &Path) -> Process {
         let place = root.join("address");
         let _ = std::fs::remove_file(&place);
-        let child = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "--ignored", "resume::serving_process"])
             .env(ROOT, root)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::null());
+        let unknown = std::net::SocketAddr::from(([0; 4], 0));
+        let mut process = Process(command.spawn().unwrap(), unknown);
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             if let Ok(address) = std::fs::read_to_string(&place) {
-                return Process(child, address.parse().unwrap());
+                process.1 = address.parse().unwrap();
+                return process;
             }
             assert!(Instant::now() < deadline, "no server");
             tokio::time::sleep(Duration::from_millis(5)).await;
