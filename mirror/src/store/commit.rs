@@ -19,6 +19,7 @@ use kubepkg_core::Digest;
 use kubepkg_core::name::{RepositoryName, Tag};
 use kubepkg_core::store::{Batch, Change, Committed, Record, SiteEntry, StoreError, Unit};
 
+use super::collect::reserve::Released;
 use super::disk::failed;
 use super::generation::Generation;
 use super::layout::Layout;
@@ -86,7 +87,21 @@ impl Writable {
     pub(super) fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
         batch.check()?;
         let lock = self.lock.hold()?;
-        self.commit_held(&lock, expected, batch)
+        if !batch.changes.iter().all(takes_away) {
+            return self.commit_held(&lock, expected, batch);
+        }
+        // taking names away is how a full disk becomes less full, and has to be written too
+        let room = Released::where_full(self)?;
+        match self.commit_held(&lock, expected, batch.clone()) {
+            // what is counted as free is not always what can be written
+            Err(StoreError::Io { source, .. })
+                if source.kind() == io::ErrorKind::StorageFull && room.is_none() =>
+            {
+                let _room = Released::now(self)?;
+                self.commit_held(&lock, expected, batch)
+            }
+            done => done,
+        }
     }
 
     /// The same, under the lock; the batch was checked.
@@ -386,4 +401,15 @@ pub(super) fn current(
     }
     part.check_ends(layout)?;
     Ok(part)
+}
+
+/// Whether a change only takes a name away.
+fn takes_away(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::Manifest { new: None, .. }
+            | Change::Blob { new: None, .. }
+            | Change::Tag { new: None, .. }
+            | Change::Site { new: None, .. }
+    )
 }

@@ -6,6 +6,17 @@ use serde_json::json;
 
 use super::fixture::{CONFIG, OCI_IMAGE, OCI_INDEX, Site, described};
 
+/// Method, path below the repository, headers, body; status, code, what the text names.
+type Case<'a> = (
+    &'a str,
+    String,
+    &'a [(&'a str, &'a str)],
+    &'a str,
+    u16,
+    &'a str,
+    &'a str,
+);
+
 #[tokio::test]
 async fn every_error_names_repository_and_reference() {
     let site = Site::start().await;
@@ -30,11 +41,10 @@ async fn every_error_names_repository_and_reference() {
     let (early, odd, short) = (range("5-7"), range("x"), range("3-9"));
     let (image, index) = (kind(OCI_IMAGE), kind(OCI_INDEX));
 
-    // method, path below the repository, headers, body, status, code, what the text names
     let d = digest.to_string();
     let o = other.to_string();
     #[rustfmt::skip]
-    let cases: Vec<(&str, String, &[(&str, &str)], &str, u16, &str, &str)> = vec![
+    let cases: Vec<Case<'_>> = vec![
         ("POST", format!("/blobs/uploads/?digest={o}"), none, "sent", 400, "DIGEST_INVALID", &o),
         ("POST", "/blobs/uploads/?digest=sha256:1".into(), none, "", 400, "DIGEST_INVALID", "sha256:1"),
         ("POST", "/blobs/uploads/?digest-algorithm=md5".into(), none, "", 400, "DIGEST_INVALID", "md5"),

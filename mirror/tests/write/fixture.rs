@@ -46,6 +46,7 @@ pub struct Site {
     pub store: FileStore,
     pub address: SocketAddr,
     settings: Option<PushSettings>,
+    min_free: u32,
     stop: oneshot::Sender<()>,
     task: JoinHandle<Result<(), ServeError>>,
 }
@@ -68,11 +69,12 @@ impl Site {
 
     /// The same with other settings; with `None` nobody may push.
     pub async fn with(settings: Option<PushSettings>) -> Site {
-        Site::at(tempfile::tempdir().unwrap(), settings).await
+        Site::at(tempfile::tempdir().unwrap(), settings, 0).await
     }
 
-    async fn at(folder: TempDir, settings: Option<PushSettings>) -> Site {
-        let store = open(folder.path());
+    /// A server on the store in `folder`, of whose disk `min_free` per mille stay free.
+    pub async fn at(folder: TempDir, settings: Option<PushSettings>, min_free: u32) -> Site {
+        let store = open(folder.path()).min_free(min_free);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -86,6 +88,7 @@ impl Site {
             store,
             address,
             settings,
+            min_free,
             stop,
             task,
         }
@@ -96,7 +99,7 @@ impl Site {
         self.stop.send(()).unwrap();
         self.task.await.unwrap().unwrap();
         drop(self.store);
-        Site::at(self.folder, self.settings).await
+        Site::at(self.folder, self.settings, self.min_free).await
     }
 
     pub async fn get(&self, target: &str) -> Answer {

@@ -2,6 +2,7 @@
 //! HTTP/1.1 and sees every byte. Names of tests follow the endpoints of the OCI distribution
 //! specification.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "tests that are left out say so")]
 
 #[path = "../read/client.rs"]
 #[allow(dead_code, reason = "tests of reading use more of it")]
@@ -9,6 +10,7 @@ mod client;
 
 mod chunks;
 mod deletes;
+mod disk;
 mod errors;
 mod fixture;
 mod kinds;
