@@ -110,6 +110,8 @@ pub enum MirrorVerb {
     Rm(commands::mirror_rm::Arguments),
     /// Check a store to its last byte, and mend what can be mended
     Check(commands::mirror_check::Arguments),
+    /// Free what nothing in a store needs any more
+    Gc(commands::mirror_gc::Arguments),
     /// List what clients asked for and did not get
     Wanted(commands::mirror_wanted::Arguments),
     /// Copy a store while it is served

@@ -7,6 +7,8 @@ pub mod bundle_verify;
 pub mod mirror_backup;
 pub mod mirror_check;
 pub mod mirror_copy;
+pub mod mirror_gc;
+mod mirror_keeping;
 pub mod mirror_list;
 mod mirror_reference;
 pub mod mirror_rm;
@@ -48,6 +50,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Mirror(MirrorVerb::Tag(arguments)) => mirror_tag::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Rm(arguments)) => mirror_rm::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Check(arguments)) => mirror_check::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Gc(arguments)) => mirror_gc::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Wanted(arguments)) => mirror_wanted::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Backup(arguments)) => mirror_backup::run(arguments, printer),
         Verb::NodeConfig(NodeConfigVerb::Containerd(arguments)) => {

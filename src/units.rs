@@ -78,6 +78,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(seconds))
 }
 
+/// A duration as given to a flag that may be zero, `0` or `0s`.
+pub fn parse_duration_or_zero(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" | "0s" => Ok(Duration::ZERO),
+        _ => parse_duration(text),
+    }
+}
+
 /// A size as given to a flag: a number of bytes, or one with `KiB`, `MiB`, `GiB` or `TiB`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no size: write it like 500KiB, 20MiB or 1GiB");
@@ -141,6 +149,9 @@ mod tests {
     fn durations() {
         assert_eq!(parse_duration("90d"), Ok(Duration::from_secs(90 * 86_400)));
         assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration_or_zero("0"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration_or_zero("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration_or_zero("1s"), Ok(Duration::from_secs(1)));
         for bad in [
             "",
             "90",

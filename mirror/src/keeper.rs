@@ -22,6 +22,12 @@ pub use socket::{Asked, ask};
 /// How often a store is collected unless said otherwise.
 pub const EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 
+/// How often abandoned uploads are looked for.
+const UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
+
+/// An upload to which nothing was added for so long is dropped: no client comes back to it.
+const UPLOAD_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How a store is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -98,6 +104,32 @@ impl Keeper {
             turn: Arc::new(move |store| Box::pin(turn(store))),
         });
         self
+    }
+
+    /// Drops uploads nobody went on with for a day.
+    #[must_use]
+    pub fn uploads(self) -> Keeper {
+        self.chore("uploads", UPLOADS_EVERY, |store: FileStore| async move {
+            let (uploads, bytes) = store.expire_uploads(UPLOAD_IDLE).await?;
+            if uploads > 0 {
+                tracing::info!(uploads, bytes, "abandoned uploads were dropped");
+            }
+            Ok(())
+        })
+    }
+
+    /// Looks for damaged content, reading at most `rate` bytes in a second; 0 for not at all.
+    #[must_use]
+    pub fn scrub(self, rate: u64) -> Keeper {
+        // it goes on for ever and paces itself
+        self.chore(
+            "scrub",
+            Duration::ZERO,
+            move |store: FileStore| async move {
+                store.scrub(rate).await;
+                Ok(())
+            },
+        )
     }
 
     /// Keeps the store until `shutdown` is done.

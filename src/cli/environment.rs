@@ -36,6 +36,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_COLOR", "color", "never"),
     variable("KUBEPKG_ENCRYPT", "encrypt", "true"),
     variable("KUBEPKG_EXPIRES", "expires", "90d"),
+    variable("KUBEPKG_GC_EVERY", "gc-every", "6h"),
+    variable("KUBEPKG_GC_GRACE", "gc-grace", "1h"),
     variable("KUBEPKG_INSTALLED", "installed", "installed.yaml"),
     variable("KUBEPKG_JOBS", "jobs", "4"),
     variable("KUBEPKG_LIMIT_RATE", "limit-rate", "50MiB"),
@@ -62,6 +64,7 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable("KUBEPKG_ROOT_KEY", "root-key", "root.pub"),
     variable("KUBEPKG_ROOT_THRESHOLD", "root-threshold", "2"),
+    variable("KUBEPKG_SCRUB_RATE", "scrub-rate", "20MiB"),
     variable("KUBEPKG_SIGN_KEY", "sign-key", "release.key"),
     variable("KUBEPKG_SIGN_KEY_ENV", "sign-key-env", "RELEASE_KEY"),
     variable("KUBEPKG_STORE", "store", "/srv/mirror"),
@@ -100,6 +103,7 @@ pub const WITHOUT: &[&str] = &[
     "delegate-threshold",
     "dry-run",
     "force",
+    "grace",
     "index",
     "index-key",
     "index-threshold",
@@ -124,6 +128,7 @@ pub const WITHOUT: &[&str] = &[
     "sparse-indexes",
     "tag",
     "undelegate",
+    "untagged",
     "verify",
 ];
 

@@ -9,6 +9,7 @@ use kubepkg_mirror::serve::serve;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use tokio::net::TcpListener;
 
+use super::mirror_keeping::Keeping;
 use super::store_folder;
 use crate::error::CommandError;
 use crate::interrupt;
@@ -25,7 +26,10 @@ use crate::units::count;
                        write, unless --anonymous-push lets everyone write. Imports into the same \
                        store\nare seen at once, without a restart. It speaks plain HTTP: other machines are served \
                        only with --insecure-http, or\nthrough a proxy on this machine that speaks \
-                       TLS.\n\nExample:\n  kubepkg mirror serve --store /srv/mirror --listen \
+                       TLS.\n\nWhere it may write the store, it also looks after it: it \
+                       collects what nothing needs any more, reads all content again\nand again \
+                       to find damage, drops uploads nobody continued for a day, and counts what \
+                       was asked for in vain.\n\nExample:\n  kubepkg mirror serve --store /srv/mirror --listen \
                        0.0.0.0:5000 --insecure-http"
 )]
 pub struct Arguments {
@@ -59,6 +63,9 @@ pub struct Arguments {
     /// uploads go
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub min_free: u32,
+    /// How the store is looked after.
+    #[command(flatten)]
+    pub keeping: Keeping,
 }
 
 /// Serves until it is stopped, which is no failure.
@@ -105,9 +112,14 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
                 mount_from_anywhere: !arguments.no_anonymous_mount,
                 sparse_indexes: arguments.sparse_indexes,
             };
-            server = server.accept_pushes(store, settings);
+            server = server.accept_pushes(store.clone(), settings);
         }
-        serve(listener, server, interrupt.requested()).await?;
+        if store.can_write() {
+            let keeping = &arguments.keeping;
+            keeping.serve(store, listener, server, interrupt).await?;
+        } else {
+            serve(listener, server, interrupt.requested()).await?;
+        }
         printer.say("stopped");
         Ok(())
     })

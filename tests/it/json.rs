@@ -51,7 +51,7 @@ fn the_page_names_every_member_of_an_answer() {
     let host = publisher.upstream.host().replace(':', "_");
     let reference = format!("{host}/web:1.0");
     let wanted = [("mirror stat", &[reference.as_str(), "--store", "m"][..])];
-    let answers: [(&str, &[&str]); 16] = [
+    let answers: [(&str, &[&str]); 17] = [
         ("version", &[]),
         ("repo list", &[]),
         ("repo show", &["main"]),
@@ -72,6 +72,7 @@ fn the_page_names_every_member_of_an_answer() {
         ("mirror list", &["--store", "m"]),
         ("mirror stat", &["--store", "m"]),
         ("mirror check", &["--store", "m"]),
+        ("mirror gc", &["--store", "m"]),
         ("mirror wanted", &["--store", "m"]),
         ("mirror backup", &["copy", "--store", "m"]),
     ];

@@ -87,8 +87,13 @@ pub struct Answer {
 impl Mirror {
     /// Serves `store` of the scratch folder.
     pub fn start(scratch: &Scratch, store: &str) -> Mirror {
+        Mirror::start_with(scratch, store, &[])
+    }
+
+    /// With more flags.
+    pub fn start_with(scratch: &Scratch, store: &str, more: &[&str]) -> Mirror {
         let call = ["mirror", "serve", "--store", store, "--listen"];
-        let process = Running::start(scratch, &[&call[..], &["127.0.0.1:0"]].concat());
+        let process = Running::start(scratch, &[&call[..], &["127.0.0.1:0"], more].concat());
         let line = process.line("http://");
         let (_, host) = line.split_once("http://").unwrap();
         let host = host.to_owned();
@@ -135,10 +140,26 @@ impl Answer {
 
 /// Asks for `path` on a connection of its own.
 pub fn get(host: &str, path: &str) -> Answer {
+    let answer = send(host, "GET", path, "", b"");
+    let length = answer.header("content-length").unwrap();
+    assert_eq!(length, answer.body.len().to_string(), "{path} was cut");
+    answer
+}
+
+/// Sends a request on a connection of its own.
+pub fn send(host: &str, method: &str, path: &str, media_type: &str, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(host).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    if !media_type.is_empty() {
+        let length = body.len();
+        head.push_str(&format!(
+            "Content-Type: {media_type}\r\nContent-Length: {length}\r\n"
+        ));
+    }
+    head.push_str("\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
@@ -149,12 +170,9 @@ pub fn get(host: &str, path: &str) -> Answer {
         let (key, value) = line.split_once(':').unwrap();
         (key.to_ascii_lowercase(), value.trim().to_owned())
     };
-    let answer = Answer {
+    Answer {
         status: status.parse().unwrap(),
         headers: lines.map(header).collect(),
         body: bytes[end + 4..].to_vec(),
-    };
-    let length = answer.header("content-length").unwrap();
-    assert_eq!(length, answer.body.len().to_string(), "{path} was cut");
-    answer
+    }
 }

@@ -154,7 +154,7 @@ fn a_backup_can_be_served_and_grows() {
 #[test]
 fn a_folder_without_a_store_is_said_to_be_none() {
     let scratch = Scratch::new();
-    for verb in ["list", "stat", "check", "wanted"] {
+    for verb in ["list", "stat", "check", "gc", "wanted"] {
         mirror(&scratch, verb, &[]).fails(4, "is its disk mounted");
     }
     for more in [

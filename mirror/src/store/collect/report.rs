@@ -57,6 +57,9 @@ pub struct Collected {
     pub removed: Amount,
     /// Old sets of repository files that were removed.
     pub sets: u64,
+    /// Old commit records that were removed.
+    #[serde(default)]
+    pub records: u64,
     /// What an earlier collection condemned and stays for now.
     pub waiting: BTreeMap<Reason, Waiting>,
     /// Seconds something stays condemned, in time the store is served.

@@ -15,7 +15,7 @@ use kubepkg_core::{Algorithm, Digest};
 use super::super::disk::{self, failed};
 use super::super::layout::Layout;
 use super::super::open::{Opened, Writable};
-use super::super::work;
+use super::super::{records, work};
 use super::ground::OnDisk;
 use super::mark::{self, Kept, Marked, Reading};
 use super::protocol::{self, Ground as _};
@@ -237,6 +237,8 @@ fn once(
     } else {
         report.sets = old_sets(writable, &reached.kept)?;
         protocol::condemn(&on_disk, garbage)?;
+        let keep = collecting.keep_imports;
+        report.records = records::trim(&writable.layout, &opened.generation, keep)?;
     }
     report.wait(&swept.waiting, &sizes);
     Ok(report)

@@ -1,0 +1,191 @@
+//! `mirror gc`: take away what nothing in a store needs any more.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kubepkg_core::time::Time;
+use kubepkg_mirror::keeper::{Asked, ask};
+use kubepkg_mirror::store::{Amount, Collected, Collecting, FileStore, OpenMode, Reason};
+
+use super::store_folder;
+use crate::cli::{Format, Reporting};
+use crate::error::CommandError;
+use crate::interrupt;
+use crate::printer::Printer;
+use crate::units::{count, parse_duration_or_zero, size, span};
+
+/// Flags of `mirror gc`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  kubepkg mirror gc --store /srv/mirror --dry-run",
+    after_long_help = "Finds content that no name leads to, and names that no tag, index, \
+                       signature, import to go back to, upload or push needs. What one run finds \
+                       is removed by a later one, when the store was served for the grace in \
+                       between and nobody asked for it meanwhile. So nothing goes that a client \
+                       was told is here and that it is about to use. A manifest that was pushed by \
+                       its digest alone stays, because a Deployment may name it so; --untagged \
+                       takes it too.\n\nA running server does the same every 6 hours (mirror serve \
+                       --gc-every), and is asked to do it now. Without one, serving time stands \
+                       still: --grace 0s, run twice, frees everything at once, and is safe when \
+                       nobody pushes.\n\nExample:\n  kubepkg mirror gc --store /srv/mirror"
+)]
+pub struct Arguments {
+    /// The mirror's store on this host
+    #[arg(long, value_name = "DIR")]
+    pub store: PathBuf,
+    /// Only show what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also take manifests that no tag leads to
+    #[arg(long)]
+    pub untagged: bool,
+    /// How long what is found stays, in time the store is served [default: that of the running
+    /// server, else 1h]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration_or_zero)]
+    pub grace: Option<Duration>,
+    /// Form of the answer.
+    #[command(flatten)]
+    pub reporting: Reporting,
+}
+
+/// Collects.
+pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
+    store_folder::must_be_found(&arguments.store)?;
+    let again = "nothing is lost; run the same command again";
+    let (collected, served) = interrupt::run(printer, again, collect(&arguments))?;
+    match arguments.reporting.output {
+        Format::Json => {
+            let mut answer = serde_json::to_value(&collected)?;
+            answer["served"] = served.into();
+            printer.answer_json(&answer)?;
+        }
+        Format::Table => {
+            printer.answer(&told(&collected))?;
+            for line in what_next(&collected, served) {
+                printer.say(&line);
+            }
+        }
+    }
+    for (repository, manifest) in &collected.unreadable {
+        printer.warn(&format!(
+            "nothing is collected in {repository}: its manifest {manifest} cannot be read; see \
+             kubepkg mirror check --store {}",
+            arguments.store.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Has the server collect, or does it where there is none. Says which.
+async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
+    let asked = Asked {
+        dry_run: arguments.dry_run,
+        untagged: arguments.untagged,
+        grace: arguments.grace.map(|grace| grace.as_secs()),
+        keep_imports: None,
+    };
+    let folder = arguments.store.clone();
+    let answer = tokio::task::spawn_blocking(move || ask(&folder, &asked)).await?;
+    let answer = answer.map_err(|error| {
+        CommandError::io("the server on this store did not collect", error)
+            .at(arguments.store.display())
+    })?;
+    if let Some(collected) = answer {
+        return Ok((collected, true));
+    }
+    let mut collecting = Collecting::new(Time::now());
+    collecting.dry_run = arguments.dry_run;
+    collecting.untagged = arguments.untagged;
+    if let Some(grace) = arguments.grace {
+        collecting.grace = grace;
+    }
+    let store = FileStore::open(&arguments.store, OpenMode::Writable)?;
+    Ok((store.collect(collecting).await?, false))
+}
+
+fn told(collected: &Collected) -> String {
+    let (found, removed) = match collected.dry_run {
+        true => ("would be condemned", "would be removed"),
+        false => ("condemned", "removed"),
+    };
+    let mut lines = vec![
+        format!("{removed}: {}", amount(&collected.removed)),
+        format!("{found}: {}", amount(&collected.condemned)),
+    ];
+    for (reason, waiting) in &collected.waiting {
+        let why = match reason {
+            Reason::Grace => format!(
+                "until the store was served for another {}",
+                span(Duration::from_secs(waiting.seconds))
+            ),
+            Reason::Lease => "until an import or push that began before is over".to_owned(),
+            Reason::Changed => "because its repository changed meanwhile".to_owned(),
+        };
+        lines.push(format!("waiting: {}, {why}", amount(&waiting.amount)));
+    }
+    if collected.sets > 0 {
+        let sets = many(collected.sets, "old set", "old sets");
+        lines.push(format!("{removed}: {sets} of repository files"));
+    }
+    if collected.records > 0 {
+        let records = many(collected.records, "old record", "old records");
+        lines.push(format!("{removed}: {records} of commits"));
+    }
+    lines.join("\n")
+}
+
+fn amount(amount: &Amount) -> String {
+    let files = many(amount.contents, "file", "files");
+    match (amount.contents, amount.names) {
+        (0, 0) => "nothing".to_owned(),
+        (0, names) => many(names, "name", "names"),
+        (_, 0) => format!("{} in {files}", size(amount.bytes)),
+        (_, names) => format!(
+            "{} in {files}, {}",
+            size(amount.bytes),
+            many(names, "name", "names")
+        ),
+    }
+}
+
+fn many(n: u64, one: &str, many: &str) -> String {
+    count(usize::try_from(n).unwrap_or(usize::MAX), one, many)
+}
+
+/// When to come back.
+fn what_next(collected: &Collected, served: bool) -> Vec<String> {
+    let left = collected.waiting.get(&Reason::Grace);
+    let seconds = match collected.condemned {
+        Amount {
+            names: 0,
+            contents: 0,
+            ..
+        } => left.map(|waiting| waiting.seconds),
+        _ => Some(collected.grace),
+    };
+    let Some(seconds) = seconds else {
+        return match collected.waiting.is_empty() {
+            true => Vec::new(),
+            false => vec!["run it again when that is over".to_owned()],
+        };
+    };
+    let mut lines = Vec::new();
+    if collected.dry_run {
+        lines.push("nothing was changed".to_owned());
+    } else if seconds == 0 {
+        lines.push("run it again to free what is condemned".to_owned());
+    } else {
+        lines.push(format!(
+            "run it again after {} to free what is condemned",
+            span(Duration::from_secs(seconds))
+        ));
+    }
+    if !served && seconds > 0 {
+        lines.push(
+            "no server runs on this store, and only the time it is served counts; when nobody \
+             pushes, --grace 0s frees at once, run twice"
+                .to_owned(),
+        );
+    }
+    lines
+}

@@ -1,0 +1,71 @@
+//! Looking after a store while `mirror serve` serves it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubepkg_mirror::http::Server;
+use kubepkg_mirror::keeper::{Keeper, Settings};
+use kubepkg_mirror::serve::{ServeError, serve};
+use kubepkg_mirror::store::FileStore;
+use kubepkg_mirror::wanted::Wanted;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::interrupt::Interrupt;
+use crate::units::{parse_duration_or_zero, parse_size};
+
+/// Flags that say how a store is looked after while it is served.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Keeping {
+    /// How often to collect what nothing needs any more; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "6h", value_parser = parse_duration_or_zero)]
+    pub gc_every: Duration,
+    /// How long what a collection found stays, in time the store is served, before a later one
+    /// removes it; longer than the longest push takes
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration_or_zero)]
+    pub gc_grace: Duration,
+    /// Read at most so much in a second to find damaged content; 0 for not at all
+    #[arg(long, value_name = "BYTES", default_value = "20MiB", value_parser = parse_size)]
+    pub scrub_rate: u64,
+}
+
+impl Keeping {
+    fn keeper(&self, store: FileStore) -> Keeper {
+        let settings = Settings {
+            every: self.gc_every,
+            grace: self.gc_grace,
+            ..Settings::default()
+        };
+        Keeper::new(store, settings)
+            .uploads()
+            .scrub(self.scrub_rate)
+    }
+
+    /// Serves a store this process may write, and looks after it until the last answer is
+    /// given.
+    pub async fn serve(
+        &self,
+        store: FileStore,
+        listener: TcpListener,
+        server: Server,
+        interrupt: Interrupt,
+    ) -> Result<(), ServeError> {
+        let wanted = Arc::new(Wanted::default());
+        let server = server.count_misses(Arc::clone(&wanted));
+        let (serving, over) = watch::channel(());
+        let served = async move {
+            let served = serve(listener, server, interrupt.requested()).await;
+            drop(serving);
+            served
+        };
+        let keeper = self.keeper(store.clone()).run(dropped(over.clone()));
+        let misses = wanted.keep(&store, dropped(over));
+        let (served, (), ()) = tokio::join!(served, keeper, misses);
+        served
+    }
+}
+
+/// Done when nobody can send any more.
+async fn dropped(mut receiver: watch::Receiver<()>) {
+    while receiver.changed().await.is_ok() {}
+}
