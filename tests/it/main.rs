@@ -20,6 +20,7 @@ mod main_job;
 mod plan;
 mod publisher;
 mod publishing;
+mod registry;
 mod refused;
 mod roots;
 mod samples;
