@@ -236,6 +236,23 @@ fn a_manifest_nobody_tagged_stays_unless_it_is_asked_for() {
 }
 
 #[test]
+fn a_manifest_somebody_asked_for_keeps_all_it_is_made_of() {
+    let (_root, store) = store();
+    let image = image(&store, 1);
+    now(commit(&store, image.names("r"))).unwrap();
+    collect(&store, &untagged());
+    // as for a HEAD that is answered with 200
+    now(store.rescue(vec![image.digest])).unwrap();
+    let second = collect(&store, &untagged());
+    assert_eq!((second.removed.names, second.removed.contents), (0, 0));
+    image.check(&store, true, "confirmed, and its grace begins anew");
+    let names = now(store.names()).unwrap();
+    assert_eq!(names.repositories["r"].blobs.iter().count(), 2);
+    let third = collect(&store, &untagged());
+    assert_eq!((third.removed.names, third.removed.contents), (3, 3));
+}
+
+#[test]
 fn referrers_stay_at_any_depth_and_no_longer_than_what_they_are_about() {
     let (_root, store) = store();
     let image = image(&store, 1);

@@ -1,7 +1,10 @@
 //! end-11: mounting.
 
 use kubepkg_core::Digest;
+use kubepkg_core::time::Time;
 use kubepkg_mirror::http::PushSettings;
+use kubepkg_mirror::source::Standing;
+use kubepkg_mirror::store::Collecting;
 
 use super::fixture::{Site, location, refused};
 
@@ -96,4 +99,32 @@ async fn mount_of_no_digest_is_400() {
         400,
         "DIGEST_INVALID",
     );
+}
+
+#[tokio::test]
+async fn a_blob_said_to_be_here_already_is_not_collected_next() {
+    let site = Site::start().await;
+    let blob = b"pushed before, and never named";
+    let digest = site.push_blob("r/a", blob).await;
+    let collecting = || Collecting {
+        grace: std::time::Duration::ZERO,
+        ..Collecting::new(Time::now())
+    };
+    // once by a mount that changes nothing, once by a PUT of an upload that is over
+    let lost = "/v2/r/a/blobs/uploads/00000000-0000-4000-8000-000000000000";
+    for (method, target) in [
+        (
+            "POST",
+            format!("/v2/r/a/blobs/uploads/?mount={digest}&from=r/a"),
+        ),
+        ("PUT", format!("{lost}?digest={digest}")),
+    ] {
+        site.store.collect(collecting()).await.unwrap();
+        site.store.names().await.unwrap();
+        assert_eq!(site.store.standing(&digest), Standing::Condemned);
+        let answer = site.send(method, &target, &[], b"").await;
+        assert_eq!(answer.status, 201, "{method}");
+        site.store.collect(collecting()).await.unwrap();
+        site.assert_blob("r/a", &digest, blob).await;
+    }
 }

@@ -15,6 +15,7 @@ use crate::http::content::respond;
 use crate::http::error::{ApiError, Code};
 use crate::route::Ask;
 use crate::sink::{SinkError, Upload};
+use crate::source::Standing;
 
 /// Why not all of a body was received.
 enum Halt {
@@ -122,16 +123,30 @@ impl Pushing<'_> {
             .await;
         let Some(mut upload) = resumed.map_err(|error| self.refused(error, id))? else {
             // finished before, by a request whose answer was lost
-            let names = crate::http::names(self.shared).await?;
-            let repository = names.repositories.get(&self.name);
-            return match repository.is_some_and(|r| r.blobs.contains_key(&digest)) {
-                true => Ok(self.created(&format!("blobs/{digest}"), &digest)),
-                false => Err(self.unknown(id)),
-            };
+            return self.finished(id, digest).await;
         };
         upload.expect(digest.algorithm());
         let upload = self.add(id, upload, chunk, incoming).await?;
         self.publish(upload, digest).await
+    }
+
+    /// An upload that is not here any more: it ended well when its blob is one of this
+    /// repository.
+    async fn finished(&self, id: &str, digest: Digest) -> Result<Response, ApiError> {
+        let there = self.change_for(id, |names| {
+            let repository = names.repositories.get(&self.name);
+            let size = repository.and_then(|repository| repository.blobs.get(&digest));
+            let sound = self.shared.source.standing(&digest) != Standing::Quarantined;
+            let size = size.filter(|_| sound).ok_or_else(|| self.unknown(id))?;
+            let change = Change::Blob {
+                repository: self.name.clone(),
+                digest,
+                new: Some(*size),
+            };
+            Ok((vec![change], ()))
+        });
+        there.await?;
+        Ok(self.created(&format!("blobs/{digest}"), &digest))
     }
 
     /// `DELETE`: forget it.

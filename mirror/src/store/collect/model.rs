@@ -378,9 +378,14 @@ fn scenario(broken: Broken) {
     }
     spawn(
         &two,
-        Box::new(|process| {
+        Box::new(move |process| {
+            // where there is no grace, so little time passes that one would have protected
+            let step = match broken {
+                Broken::NoGrace => 1,
+                _ => GRACE / 2 + 1,
+            };
             for _ in 0..3 {
-                process.world.disk().served += GRACE / 2 + 1;
+                process.world.disk().served += step;
                 process.collect();
             }
         }),

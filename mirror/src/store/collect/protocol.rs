@@ -13,10 +13,13 @@
 //!    everybody to look. So what was not seen on the list has a whole grace before it.
 //! 4. A name is taken only if no commit after the state it was judged by changed its
 //!    repository, bytes only if no commit after that state names them.
-//! 5. Under a lease, what was published is not on the list, so only a later round can condemn
+//! 5. What only garbage reaches goes only while that garbage may go too: the marking relied on
+//!    it ([`sweep`]). So a manifest that is rescued keeps all it is made of, and one
+//!    that goes does so before what it names, together with all others of its repository.
+//! 6. Under a lease, what was published is not on the list, so only a later round can condemn
 //!    it; the sweep leaves later rounds alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kubepkg_core::Digest;
@@ -25,7 +28,8 @@ use kubepkg_core::store::{Claim, Garbage, Swept, Wait};
 
 use super::ledger::{Ledger, Line};
 
-/// How much is removed under one hold of the lock: a few milliseconds.
+/// How much is removed under one hold of the lock: a few milliseconds. Manifests of one
+/// repository go all at once, which is one commit.
 pub(super) const SWEPT_AT_ONCE: usize = 64;
 
 /// What commits after some state touched.
@@ -104,18 +108,49 @@ pub(crate) fn condemn<G: Ground>(ground: &G, garbage: BTreeSet<Garbage>) -> Resu
 }
 
 /// Removes what may go. See [`kubepkg_core::store::Collect::sweep`].
+///
+/// `garbage` was judged as if the manifests in it were gone already: of each repository either
+/// all of them go, and first, or nothing of it does.
 pub(crate) fn sweep<G: Ground>(
     ground: &G,
     sequence: u64,
     garbage: BTreeSet<Garbage>,
     grace: Duration,
 ) -> Result<Swept, G::Error> {
-    let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-    let (names, contents): (Vec<Garbage>, Vec<Garbage>) = garbage
-        .into_iter()
-        .partition(|garbage| garbage.claim != Claim::Bytes);
+    let grace = super::run::milliseconds(grace);
     let mut swept = Swept::default();
-    for batch in names.chunks(SWEPT_AT_ONCE) {
+    let (contents, names): (Vec<Garbage>, Vec<Garbage>) = garbage
+        .into_iter()
+        .partition(|garbage| garbage.claim == Claim::Bytes);
+    let (mut manifests, blobs) = (BTreeMap::<RepositoryName, Vec<Garbage>>::new(), names);
+    let mut rest = Vec::new();
+    for garbage in blobs {
+        match &garbage.claim {
+            Claim::Manifest(name) => manifests.entry(name.clone()).or_default().push(garbage),
+            _ => rest.push(garbage),
+        }
+    }
+    let mut relied_in_vain = BTreeSet::new();
+    for (name, relied) in manifests {
+        let held = ground.hold()?;
+        let due = due(ground, &held, sequence, &relied, grace, &mut swept)?;
+        if due.len() < relied.len() {
+            // somebody wants one of them: what it is made of was judged without it
+            let wait = due.into_iter().map(|garbage| (garbage, Wait::Changed));
+            swept.waiting.extend(wait);
+            relied_in_vain.insert(name);
+        } else {
+            ground.take_names(&held, &due)?;
+            removed(ground, &held, &due)?;
+            swept.names.extend(due);
+        }
+    }
+    let (wait, blobs): (Vec<Garbage>, Vec<Garbage>) = rest.into_iter().partition(
+        |garbage| matches!(&garbage.claim, Claim::Blob(name) if relied_in_vain.contains(name)),
+    );
+    let wait = wait.into_iter().map(|garbage| (garbage, Wait::Changed));
+    swept.waiting.extend(wait);
+    for batch in blobs.chunks(SWEPT_AT_ONCE) {
         let held = ground.hold()?;
         let due = due(ground, &held, sequence, batch, grace, &mut swept)?;
         if !due.is_empty() {

@@ -164,6 +164,9 @@ fn once(
             .filter(|(_, marked)| marked.garbage.iter().any(|garbage| ledger.holds(garbage)))
             .map(|(name, _)| name.clone())
             .collect();
+        let grace = milliseconds(collecting.grace);
+        let (now, _) = writable.served.now()?;
+        let leased = on_disk.leased(&on_disk.hold()?)?.map(|(oldest, _)| oldest);
         for name in due {
             names = opened
                 .snapshot
@@ -172,14 +175,21 @@ fn once(
                 continue;
             };
             let kept = reached.kept.repositories.get(&name);
+            // a manifest that may not go yet keeps what it is made of
+            let may_go = |digest: &Digest| {
+                let claim = Claim::Manifest(name.clone());
+                let digest = *digest;
+                let judged = ledger.judge(&Garbage { digest, claim }, now, grace, leased);
+                judged.is_ok()
+            };
+            let marked = mark::repository(&name, repository, kept, may_go, &mut reading);
+            let swept_now =
+                protocol::sweep(&on_disk, names.sequence, marked.garbage, collecting.grace)?;
+            add(&mut swept, swept_now);
+            // as it is from now on, for what is condemned
             let given_up = |digest: &Digest| given_up(&name, digest);
             let marked = mark::repository(&name, repository, kept, given_up, &mut reading);
-            let garbage = marked.garbage.clone();
             reached.repositories.insert(name, marked);
-            add(
-                &mut swept,
-                protocol::sweep(&on_disk, names.sequence, garbage, collecting.grace)?,
-            );
         }
     }
     let mut garbage: BTreeSet<Garbage> = reached.names();
@@ -226,7 +236,7 @@ fn once(
     report.condemn(&garbage, &ledger, &sizes);
     if collecting.dry_run {
         let (now, _) = writable.served.now()?;
-        let grace = u64::try_from(collecting.grace.as_millis()).unwrap_or(u64::MAX);
+        let grace = milliseconds(collecting.grace);
         let leased = on_disk.leased(&on_disk.hold()?)?.map(|(oldest, _)| oldest);
         for garbage in garbage.iter().filter(|garbage| ledger.holds(garbage)) {
             match ledger.judge(garbage, now, grace, leased) {
@@ -242,6 +252,10 @@ fn once(
     }
     report.wait(&swept.waiting, &sizes);
     Ok(report)
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn add(swept: &mut Swept, more: Swept) {
