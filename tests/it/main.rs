@@ -16,6 +16,7 @@ mod index_rules;
 mod journey;
 mod json;
 mod keygen;
+mod killed;
 mod main_job;
 mod plan;
 mod publisher;

@@ -1,7 +1,7 @@
-/* usage: fault kill|enospc N FOLDER COUNT-FILE COMMAND…
+/* usage: fault kill|enospc|eio N FOLDER COUNT-FILE COMMAND…
  *
  * Runs a command and lets the Nth call that changes a file fail: the process is killed before
- * the call, or the call answers "no space left on device". Calls of all threads are counted
+ * the call, or the call answers "no space left on device" or "input/output error". Calls of all threads are counted
  * together, in their order; strace counts for each thread, which leaves most calls out. Calls on
  * open files count below FOLDER only, so that sockets, pipes and logs stay out of it. How many
  * calls there were is written to COUNT-FILE. Exits as the command did, 137 when it was killed.
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     FILE *out;
 
     if (argc < 6) {
-        fputs("usage: fault kill|enospc N FOLDER COUNT-FILE COMMAND…\n", stderr);
+        fputs("usage: fault kill|enospc|eio N FOLDER COUNT-FILE COMMAND…\n", stderr);
         return 2;
     }
     kill_it = !strcmp(argv[1], "kill");
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
                 continue;
             }
             answer.flags = 0;
-            answer.error = -ENOSPC;
+            answer.error = strcmp(argv[1], "eio") ? -ENOSPC : -EIO;
         }
         ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
     }
