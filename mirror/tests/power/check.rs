@@ -1,11 +1,14 @@
 //! What holds in every store, whatever happened to it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use kubepkg_core::Digest;
 use kubepkg_core::store::{Names, Store, StoreError};
+use kubepkg_mirror::source::Standing;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
 use crate::oracle::Expected;
@@ -22,9 +25,14 @@ pub fn check(root: &Path, expected: &Expected<'_>) -> Result<(), String> {
     let store = FileStore::open(root, OpenMode::OpenOrCreate).map_err(said("opening"))?;
     check_state(&store, expected)?;
     check_sets(&store)?;
-    check_content(root)?;
+    check_content(root, &expected.wrong)?;
     check_rubbish(root, 1)?;
-    go_on(&store)
+    go_on(&store)?;
+    now(store.expire_uploads(Duration::ZERO)).map_err(said("expiring"))?;
+    match files(&root.join("uploads")).as_slice() {
+        [] => Ok(()),
+        left => Err(format!("uploads that do not expire: {left:?}")),
+    }
 }
 
 fn said(doing: &str) -> impl FnOnce(StoreError) -> String + use<> {
@@ -46,17 +54,22 @@ fn check_state(store: &FileStore, expected: &Expected<'_>) -> Result<(), String>
         let record = now(store.record(number)).map_err(said("record"))?;
         record.ok_or_else(|| format!("record {number} is missing"))?;
     }
-    check_named(store, &names)?;
+    check_named(store, &names, &expected.damaged)?;
     for digest in &expected.content {
         read(store, digest).map_err(|why| format!("acknowledged content: {why}"))?;
     }
     Ok(())
 }
 
-/// All that is named is here and right.
-pub fn check_named(store: &FileStore, names: &Names) -> Result<(), String> {
+/// All that is named is here and right, but for what the disk has damaged.
+pub fn check_named(
+    store: &FileStore,
+    names: &Names,
+    damaged: &BTreeSet<Digest>,
+) -> Result<(), String> {
     for (name, repository) in &names.repositories {
-        for digest in repository.content() {
+        let sound = |digest: &Digest| !damaged.contains(digest);
+        for digest in repository.content().into_iter().filter(sound) {
             read(store, &digest).map_err(|why| format!("{name}: {why}"))?;
         }
         for (tag, entry) in &repository.tags {
@@ -84,9 +97,13 @@ pub fn check_named(store: &FileStore, names: &Names) -> Result<(), String> {
 fn read(store: &FileStore, digest: &Digest) -> Result<(), String> {
     let range = store.blob_range(digest).map_err(said("content"))?;
     let range = range.ok_or_else(|| format!("{digest} is missing"))?;
-    match digest.matches(read_range(&range)) {
-        true => Ok(()),
-        false => Err(format!("{digest} is wrong")),
+    if !digest.matches(read_range(&range)) {
+        return Err(format!("{digest} is wrong"));
+    }
+    // names are read before: this is as of now
+    match store.standing(digest) {
+        Standing::Quarantined => Err(format!("{digest} is here and counts as damaged")),
+        Standing::Sound | Standing::Condemned => Ok(()),
     }
 }
 
@@ -107,15 +124,16 @@ pub fn check_sets(store: &FileStore) -> Result<(), String> {
     Ok(())
 }
 
-/// Whatever can be asked for by digest has it, named or not.
-pub fn check_content(root: &Path) -> Result<(), String> {
+/// Whatever can be asked for by digest has it, named or not, but for `wrong`.
+pub fn check_content(root: &Path, wrong: &BTreeSet<Digest>) -> Result<(), String> {
     for algorithm in files(&root.join("blobs")) {
         for folder in files(&root.join("blobs").join(&algorithm)) {
             let folder = root.join("blobs").join(&algorithm).join(folder);
             for hex in files(&folder) {
                 let digest = Digest::from_str(&format!("{algorithm}:{hex}"));
                 let digest = digest.map_err(|e| format!("{hex} among the content: {e}"))?;
-                if !digest.matches(fs::read(folder.join(&hex)).unwrap()) {
+                if !wrong.contains(&digest) && !digest.matches(fs::read(folder.join(&hex)).unwrap())
+                {
                     return Err(format!("{digest} is served and wrong"));
                 }
             }

@@ -128,9 +128,9 @@ impl Oracle {
                 "the names are not those of the records up to {newest}"
             ));
         }
-        check_named(&store, &names)?;
+        check_named(&store, &names, &BTreeSet::new())?;
         check_sets(&store)?;
-        check_content(root)?;
+        check_content(root, &BTreeSet::new())?;
         for digest in &self.published {
             if store
                 .blob_size(digest)

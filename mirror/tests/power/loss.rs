@@ -42,15 +42,54 @@ pub const ALONE: [&str; 14] = [
     "import 100",
 ];
 
-pub fn record_alone() -> Recorded {
+/// A repository that outgrows its one file, and a log that outgrows its base file.
+pub const GROWING: [&str; 9] = [
+    "tags big 1 1001",
+    "push big x 2",
+    "untag big x",
+    "push big y 3",
+    "tags big 2 500",
+    "tags big 3 500",
+    "push big z 2",
+    "tags big 1 400",
+    "untag big y",
+];
+
+/// What clients push.
+pub const PUSHED: [&str; 5] = [
+    "upload a/b 1",
+    "part a/b 2",
+    "put a/b 3",
+    "put c 5",
+    "upload a/b 4",
+];
+
+/// The disk damages content, a check sets it aside, and it is brought again.
+pub const DAMAGED: [&str; 8] = [
+    "push a 1 1",
+    "publish 2",
+    "damage 1",
+    "damage 2",
+    "repair",
+    "push a 1 1",
+    "publish 2",
+    "look",
+];
+
+/// The undisturbed work of one process.
+pub fn record(steps: &[&str]) -> Recorded {
     let mut recording = Recording::new();
     let mut worker = recording.process(None);
     worker.ready();
-    for step in ALONE {
+    for step in steps {
         assert!(recording.step(&mut worker, step), "{step}");
     }
     worker.end();
     recording.finish()
+}
+
+pub fn record_alone() -> Recorded {
+    record(&ALONE)
 }
 
 /// One loss of power: what is found afterwards must be as expected.
@@ -89,17 +128,37 @@ fn lose_often(recorded: &Recorded, random: &mut Random, states: usize) {
 
 #[test]
 fn whatever_a_power_loss_takes_of_one_process_work_the_store_is_right() {
+    lose_while("power lost with one process", &ALONE, STATES);
+}
+
+/// Loses power in the work of one process, again and again in a long run.
+fn lose_while(what: &str, steps: &[&str], states: usize) {
     if !can_trace() {
         return;
     }
-    let mut random = Random::of_this_run("power lost with one process");
+    let mut random = Random::of_this_run(what);
     let until = long().map(|long| Instant::now() + long);
     loop {
-        lose_often(&record_alone(), &mut random, STATES);
+        lose_often(&record(steps), &mut random, states);
         if until.is_none_or(|until| until < Instant::now()) {
             break;
         }
     }
+}
+
+#[test]
+fn power_lost_while_a_repository_grows_and_is_compacted_loses_nothing() {
+    lose_while("power lost with a large repository", &GROWING, 60);
+}
+
+#[test]
+fn power_lost_while_clients_push_loses_nothing_that_was_acknowledged() {
+    lose_while("power lost with uploads", &PUSHED, 150);
+}
+
+#[test]
+fn power_lost_while_damage_is_mended_brings_no_damage_back() {
+    lose_while("power lost with damage", &DAMAGED, 150);
 }
 
 fn some_fault(random: &mut Random) -> String {

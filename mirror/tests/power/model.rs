@@ -534,8 +534,9 @@ fn plain(name: &str) -> String {
         _ if stem.starts_with(".tmp-") => ".tmp",
         _ if !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit()) && end == ".json" => "N",
         2 if hexadecimal => "XX",
-        32.. if hexadecimal => "HEX",
+        32.. if hexadecimal || stem.starts_with("sha256-") => "HEX",
         _ if stem.contains(".example-") => "SITE",
+        _ if stem.ends_with("-log.jsonl") => "HEX-log.jsonl",
         _ => stem,
     };
     format!("{kind}{end}")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubepkg_core::Digest;
 use kubepkg_core::store::Names;
 
-use crate::steps::Step;
+use crate::steps::{Step, blob_of};
 use crate::trace::{Act, Event};
 
 /// All that was done, in order; one commit after the other.
@@ -22,6 +22,8 @@ struct Outcome {
     /// The newest commit it told of.
     seen: u64,
     published: Vec<Digest>,
+    damaged: Option<Digest>,
+    repaired: bool,
 }
 
 /// What a store may say at one moment.
@@ -33,6 +35,10 @@ pub struct Expected<'a> {
     pub most: u64,
     /// Content that was acknowledged.
     pub content: BTreeSet<Digest>,
+    /// Content the disk may have changed, and that nobody brought again.
+    pub damaged: BTreeSet<Digest>,
+    /// The part of it that may lie where it is asked for.
+    pub wrong: BTreeSet<Digest>,
     /// Whether the store was opened at all.
     pub opened: bool,
 }
@@ -62,6 +68,11 @@ impl History {
         let mut outcome = Outcome {
             seen: self.newest(),
             published: step.contents().iter().map(Digest::sha256).collect(),
+            damaged: match step {
+                Step::Damage(seed) => Some(Digest::sha256(blob_of(*seed))),
+                _ => None,
+            },
+            repaired: *step == Step::Repair,
             ..Outcome::default()
         };
         if !step.changes().is_empty() {
@@ -78,6 +89,8 @@ impl History {
             least: 0,
             most: 0,
             content: BTreeSet::new(),
+            damaged: BTreeSet::new(),
+            wrong: BTreeSet::new(),
             opened: false,
         };
         for event in events {
@@ -102,11 +115,23 @@ impl Expected<'_> {
         };
         let made = step.commit.unwrap_or(0);
         match word {
-            "begin" => self.most = self.most.max(made),
+            "begin" => {
+                self.most = self.most.max(made);
+                self.damaged.extend(step.damaged);
+                self.wrong.extend(step.damaged);
+                self.content.retain(|digest| Some(*digest) != step.damaged);
+            }
             "done" => {
                 self.least = self.least.max(made).max(step.seen);
                 self.most = self.most.max(self.least);
                 self.content.extend(&step.published);
+                if step.repaired {
+                    self.wrong.clear();
+                }
+                for digest in &step.published {
+                    self.damaged.remove(digest);
+                    self.wrong.remove(digest);
+                }
             }
             _ => {}
         }

@@ -1,12 +1,17 @@
 //! What processes do to a store, one step at a time, and what the names are afterwards.
 
 use std::fmt;
+use std::os::unix::fs::FileExt;
 use std::str::FromStr;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
-use kubepkg_core::Digest;
+use kubepkg_core::progress::Silent;
 use kubepkg_core::store::{Body, Change, Names, Store, StoreError};
+use kubepkg_core::{Algorithm, Digest};
+use kubepkg_mirror::sink::{Sink, SinkError, Upload};
 use kubepkg_mirror::store::FileStore;
+use kubepkg_mirror::store::check::CheckSettings;
 
 use crate::support::{blob, commit, manifest, noise, now, range_of, site, tag, trust};
 
@@ -36,6 +41,31 @@ pub enum Step {
     Import(u64),
     /// Content from a part of a file.
     Large(u64),
+    /// Publishes an upload that came in two requests, and names it.
+    Upload {
+        repository: String,
+        seed: u64,
+    },
+    /// Publishes a small one that came in one request, and names it.
+    Put {
+        repository: String,
+        seed: u64,
+    },
+    /// The first part of an upload.
+    Part {
+        repository: String,
+        seed: u64,
+    },
+    /// Brings a manifest and sets so many tags to it.
+    Tags {
+        repository: String,
+        seed: u64,
+        count: u64,
+    },
+    /// The disk changes a blob.
+    Damage(u64),
+    /// Looks at everything and mends what it can.
+    Repair,
     /// Moves a tag to a manifest that was pushed.
     Tag {
         repository: String,
@@ -74,6 +104,16 @@ impl fmt::Display for Step {
             } => write!(f, "push {repository} {tag} {seed}"),
             Step::Import(seed) => write!(f, "import {seed}"),
             Step::Large(seed) => write!(f, "large {seed}"),
+            Step::Upload { repository, seed } => write!(f, "upload {repository} {seed}"),
+            Step::Put { repository, seed } => write!(f, "put {repository} {seed}"),
+            Step::Part { repository, seed } => write!(f, "part {repository} {seed}"),
+            Step::Tags {
+                repository,
+                seed,
+                count,
+            } => write!(f, "tags {repository} {seed} {count}"),
+            Step::Damage(seed) => write!(f, "damage {seed}"),
+            Step::Repair => write!(f, "repair"),
             Step::Tag {
                 repository,
                 tag,
@@ -104,6 +144,25 @@ impl FromStr for Step {
             },
             ["import", of] => Step::Import(seed(of)?),
             ["large", of] => Step::Large(seed(of)?),
+            ["upload", repository, of] => Step::Upload {
+                repository: repository.to_owned(),
+                seed: seed(of)?,
+            },
+            ["put", repository, of] => Step::Put {
+                repository: repository.to_owned(),
+                seed: seed(of)?,
+            },
+            ["part", repository, of] => Step::Part {
+                repository: repository.to_owned(),
+                seed: seed(of)?,
+            },
+            ["tags", repository, of, count] => Step::Tags {
+                repository: repository.to_owned(),
+                seed: seed(of)?,
+                count: seed(count)?,
+            },
+            ["damage", of] => Step::Damage(seed(of)?),
+            ["repair"] => Step::Repair,
             ["tag", repository, tag, of] => Step::Tag {
                 repository: repository.to_owned(),
                 tag: tag.to_owned(),
@@ -190,8 +249,12 @@ impl Step {
     /// The content it brings.
     pub fn contents(&self) -> Vec<Bytes> {
         match self {
-            Step::Publish(seed) => vec![blob_of(*seed)],
-            Step::Push { seed, .. } => vec![manifest_of(*seed), blob_of(*seed)],
+            Step::Publish(seed) | Step::Upload { seed, .. } | Step::Put { seed, .. } => {
+                vec![blob_of(*seed)]
+            }
+            Step::Push { seed, .. } | Step::Tags { seed, .. } => {
+                vec![manifest_of(*seed), blob_of(*seed)]
+            }
             Step::Import(seed) => (0..IMPORTED)
                 .flat_map(|number| [manifest_of(seed + number), blob_of(seed + number)])
                 .collect(),
@@ -203,7 +266,21 @@ impl Step {
     /// The names it changes.
     pub fn changes(&self) -> Vec<Change> {
         match self {
-            Step::Look | Step::Publish(_) => Vec::new(),
+            Step::Look | Step::Publish(_) | Step::Part { .. } | Step::Damage(_) | Step::Repair => {
+                Vec::new()
+            }
+            Step::Upload { repository, seed } | Step::Put { repository, seed } => {
+                named(repository, *seed)[1..].to_vec()
+            }
+            Step::Tags {
+                repository,
+                seed,
+                count,
+            } => {
+                let digest = Digest::sha256(manifest_of(*seed));
+                let tags = (0..*count).map(|number| tag(repository, &format!("f{number}"), digest));
+                named(repository, *seed).into_iter().chain(tags).collect()
+            }
             Step::Push {
                 repository,
                 tag: name,
@@ -263,7 +340,52 @@ impl Step {
     }
 
     /// Does it. Answers the number of its commit, or of the newest one.
-    pub fn perform(&self, store: &FileStore) -> Result<u64, StoreError> {
+    pub fn perform(&self, store: &FileStore) -> Result<u64, SinkError> {
+        match self {
+            Step::Upload { repository, seed } => {
+                let _kept = now(store.keep())?;
+                let id = begin(store, repository)?;
+                let bytes = blob_of(*seed);
+                let (first, rest) = (
+                    bytes.slice(..bytes.len() / 2),
+                    bytes.slice(bytes.len() / 2..),
+                );
+                let mut upload = resume(store, repository, &id)?;
+                now(upload.write(first))?;
+                now(upload.pause())?;
+                let mut upload = resume(store, repository, &id)?;
+                now(upload.write(rest))?;
+                now(upload.finish(Digest::sha256(&bytes)))?;
+                return Ok(now(commit(store, self.changes()))?);
+            }
+            Step::Part { repository, seed } => {
+                let id = begin(store, repository)?;
+                let mut upload = resume(store, repository, &id)?;
+                now(upload.write(blob_of(*seed).slice(..2)))?;
+                now(upload.pause())?;
+            }
+            Step::Put { seed, .. } => {
+                let bytes = blob_of(*seed);
+                let _kept = now(store.put(Digest::sha256(&bytes), bytes))?;
+                return Ok(now(commit(store, self.changes()))?);
+            }
+            Step::Damage(seed) => damage(store, &blob_of(*seed)),
+            Step::Repair => {
+                let settings = CheckSettings {
+                    jobs: 1,
+                    rate: None,
+                };
+                let go_on = AtomicBool::new(false);
+                let mut checked = store.check(&settings, &Silent, &go_on)?;
+                store.repair(&mut checked)?;
+            }
+            _ => {}
+        }
+        Ok(self.bring(store)?)
+    }
+
+    /// Brings what it brings as an import does.
+    fn bring(&self, store: &FileStore) -> Result<u64, StoreError> {
         let _lease = now(store.lease())?;
         let mut staged = Vec::new();
         for bytes in self.contents() {
@@ -288,6 +410,24 @@ impl Step {
     }
 }
 
+fn begin(store: &FileStore, repository: &str) -> Result<String, SinkError> {
+    now(store.begin(&repository.parse().unwrap(), Algorithm::Sha256, 0))
+}
+
+fn resume(store: &FileStore, repository: &str, id: &str) -> Result<Box<dyn Upload>, SinkError> {
+    let resumed = now(store.resume(&repository.parse().unwrap(), id, 0))?;
+    Ok(resumed.unwrap())
+}
+
+/// Other bytes than it had, on the disk.
+fn damage(store: &FileStore, bytes: &Bytes) {
+    let hex = Digest::sha256(bytes).hex();
+    let path = store.root().join("blobs/sha256").join(&hex[..2]).join(hex);
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[!bytes[0]], 0).unwrap();
+    file.sync_data().unwrap();
+}
+
 #[test]
 fn steps_are_said_and_understood() {
     for text in [
@@ -298,6 +438,12 @@ fn steps_are_said_and_understood() {
         "untag a x",
         "delete a 7",
         "nosite",
+        "upload a 1",
+        "put a 1",
+        "part a 1",
+        "tags a 1 9",
+        "damage 1",
+        "repair",
     ] {
         assert_eq!(text.parse::<Step>().unwrap().to_string(), text);
     }

@@ -1,7 +1,7 @@
 //! The test of the test: a store that leaves out any one kind of sync loses something, and it
 //! is found.
 
-use crate::loss::{lose, record_alone};
+use crate::loss::{ALONE, DAMAGED, GROWING, PUSHED, lose, record};
 use crate::model::LOSSES;
 use crate::random::Random;
 use crate::recording::{Recorded, can_trace};
@@ -28,13 +28,10 @@ fn found_without(recorded: &Recorded, kind: &str, random: &mut Random) -> Option
     None
 }
 
-#[test]
-fn without_any_one_kind_of_sync_something_is_lost() {
-    if !can_trace() {
-        return;
-    }
-    let mut random = Random::of_this_run("syncs left out");
-    let recorded = record_alone();
+/// Leaves out each kind of sync there is in these steps; answers the kinds nothing depends on.
+fn needless(what: &str, steps: &[&str]) -> Vec<String> {
+    let mut random = Random::of_this_run(what);
+    let recorded = record(steps);
     let mut needless = Vec::new();
     for kind in recorded.model.kinds() {
         match found_without(&recorded, &kind, &mut random) {
@@ -45,6 +42,37 @@ fn without_any_one_kind_of_sync_something_is_lost() {
             }
         }
     }
+    needless
+}
+
+fn check_needless(what: &str, steps: &[&str]) {
+    if !can_trace() {
+        return;
+    }
     let expected: Vec<&str> = NEEDLESS.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(needless, expected, "syncs nothing depends on");
+    assert_eq!(
+        needless(what, steps),
+        expected,
+        "syncs nothing depends on, {what}"
+    );
+}
+
+#[test]
+fn without_any_one_kind_of_sync_something_is_lost() {
+    check_needless("syncs left out", &ALONE);
+}
+
+#[test]
+fn without_any_one_kind_of_sync_a_large_repository_loses_something() {
+    check_needless("syncs of a large repository left out", &GROWING);
+}
+
+#[test]
+fn without_any_one_kind_of_sync_a_push_loses_something() {
+    check_needless("syncs of pushes left out", &PUSHED);
+}
+
+#[test]
+fn without_any_one_kind_of_sync_damage_comes_back() {
+    check_needless("syncs of a repair left out", &DAMAGED);
 }

@@ -196,6 +196,8 @@ impl Writable {
             return Ok(());
         }
         ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))?;
+        // else it is back after a power loss, and the content counts as damaged again
+        sync_folder(&self.layout.quarantine())?;
         let content = self.generation.content_changed()?;
         self.standings.note(&known);
         self.standings.read.store(content, Ordering::Release);
