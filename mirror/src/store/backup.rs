@@ -84,7 +84,7 @@ impl FileStore {
 
     fn names_to_copy(&self) -> Result<Source, StoreError> {
         let layout = &self.opened.layout;
-        let counted = self.opened.generation.read()?.unwrap_or_default();
+        let first = *records::pending(layout, &self.opened.generation)?.start();
         let mut part = Part::load_all(layout)?;
         // after the files, so that none is younger than the records
         let mut paths = BTreeMap::new();
@@ -94,7 +94,7 @@ impl FileStore {
             }
         }
         let sequence = paths.keys().next_back().copied().unwrap_or_default();
-        for number in counted + 1..=sequence {
+        for number in first..=sequence {
             let record = records::require(layout, number)?;
             for recorded in &record.changes {
                 part.knows(&recorded.change.unit());
@@ -262,7 +262,9 @@ impl<'s> Group<'s> {
     }
 }
 
-/// Refuses a copy that went its own way: its commits must be commits of this store.
+/// Refuses a copy that went its own way: its commits must be commits of this store. Old records
+/// are removed, here and there at different times, so only those that both have are compared;
+/// where there are none, what the names are as of.
 fn follows(source: &Source, to: &Writable) -> Result<(), StoreError> {
     let refuse = |why: String| {
         Err(StoreError::Unusable {
@@ -270,19 +272,43 @@ fn follows(source: &Source, to: &Writable) -> Result<(), StoreError> {
             why: format!("{why}; name an empty folder, or an earlier backup of this store"),
         })
     };
-    for path in work::entries(&to.layout.commits())? {
-        let Some(number) = records::number(&path) else {
+    let numbers = records::numbers(&to.layout)?;
+    let Some(newest) = numbers.last().copied() else {
+        return Ok(());
+    };
+    if newest > source.sequence {
+        return refuse(format!(
+            "its commit {newest} is not in the store to be copied"
+        ));
+    }
+    let mut compared = false;
+    for number in numbers {
+        let Some(original) = source.records.get(&number) else {
             continue;
         };
-        let Some(original) = source.records.get(&number) else {
-            return refuse(format!(
-                "its commit {number} is not in the store to be copied"
-            ));
-        };
         let read = |path: &Path| fs::read(path).map_err(failed("read", path));
-        if read(original)? != read(&path)? {
+        if read(original)? != read(&to.layout.record(number))? {
             return refuse(format!(
                 "its commit {number} is not that of the store to be copied"
+            ));
+        }
+        compared = true;
+    }
+    if compared {
+        return Ok(());
+    }
+    let mine = Part::load_all(&to.layout)?;
+    for (unit, applied) in mine.applied() {
+        let original = source.part.applied().get(unit).copied();
+        let same = || -> Result<bool, StoreError> {
+            let file = |part: &Part| part.file(&to.layout, unit);
+            Ok(file(&mine)?.1 == file(&source.part)?.1)
+        };
+        if original.is_none_or(|original| original < *applied)
+            || (original == Some(*applied) && !same()?)
+        {
+            return refuse(format!(
+                "its commit {applied} is not one of the store to be copied"
             ));
         }
     }
@@ -291,24 +317,50 @@ fn follows(source: &Source, to: &Writable) -> Result<(), StoreError> {
 
 impl Writable {
     /// Takes over records and names. The records come first: who is interrupted after them
-    /// leaves a store that brings itself up to them.
+    /// leaves a store that brings itself up to them. Where records between those of the copy
+    /// and those of the store were removed, that would pass over what they said; then the names
+    /// come first, and until they are all there nothing can be committed to the copy.
     fn take_names(&self, source: &Source) -> Result<(), StoreError> {
         let _lock = self.lock.hold()?;
+        let mine = records::numbers(&self.layout)?;
+        // some may have been removed since they were listed
+        let there: BTreeMap<&u64, &PathBuf> = source
+            .records
+            .iter()
+            .filter(|(_, from)| from.exists())
+            .collect();
+        let first = records::unbroken(&there.keys().map(|number| **number).collect());
+        let gap = first > mine.last().copied().unwrap_or_default() + 1;
+        let missing = there.into_iter().filter(|(n, _)| !mine.contains(n));
+        if gap {
+            self.place_names(source)?;
+            self.generation.write(source.sequence)?;
+            self.generation.sync()?;
+            return self.place_records(missing.rev());
+        }
+        self.place_records(missing)?;
+        self.place_names(source)?;
+        self.generation.write(source.sequence)
+    }
+
+    /// Puts records into their places, one after the other.
+    fn place_records<'a>(
+        &self,
+        records: impl Iterator<Item = (&'a u64, &'a PathBuf)>,
+    ) -> Result<(), StoreError> {
         let mut placing = Vec::new();
-        for (number, from) in &source.records {
-            let to = self.layout.record(*number);
-            if !to.exists() {
-                let bytes = fs::read(from).map_err(failed("read", from))?;
-                placing.push((self.work.file_of(&bytes)?, to));
-            }
+        for (number, from) in records {
+            let bytes = fs::read(from).map_err(failed("read", from))?;
+            placing.push((self.work.file_of(&bytes)?, self.layout.record(*number)));
         }
         self.work.sync(placing.iter().map(|(file, _)| file))?;
-        // without gaps at any time: in the order of their numbers
         for (file, to) in placing {
             file.place(&to)?;
         }
-        sync_folder(&self.layout.commits())?;
+        sync_folder(&self.layout.commits())
+    }
 
+    fn place_names(&self, source: &Source) -> Result<(), StoreError> {
         let mine = Part::load(&self.layout, source.part.applied().keys().cloned())?;
         let mut files = Vec::new();
         let mut sets = Vec::new();
@@ -349,6 +401,6 @@ impl Writable {
         for log in &logs {
             work::ignore_missing(fs::remove_file(log)).map_err(failed("remove", log))?;
         }
-        self.generation.write(source.sequence)
+        Ok(())
     }
 }

@@ -26,7 +26,8 @@ use super::layout::Layout;
 use super::lock::Held;
 use super::log::{Append, Form};
 use super::open::Writable;
-use super::part::{Part, Write};
+use super::part::{self, Part, Write};
+use super::sealed::damaged;
 use super::sync::sync_folder;
 use super::work::{Temporary, TemporaryFolder};
 use super::{records, sealed, work};
@@ -117,6 +118,21 @@ impl Writable {
         }
         let number = newest + 1;
         let mut part = self.load(&batch.changes, newest)?;
+        if let Some((unit, applied)) = part.newer_than(newest) {
+            // its change would be passed over as one that was made already
+            self.generation.doubt();
+            let again = self.redo()?;
+            if again != newest {
+                return Ok(Committed::Conflict { newest: again });
+            }
+            let path = part::path(&self.layout, unit);
+            let why = format!(
+                "it is as of commit {applied}, and the newest record is {newest}; the store was \
+                 copied while it changed, or restored in parts: run `kubepkg mirror check \
+                 --repair`"
+            );
+            return Err(damaged(&path, why));
+        }
         let changes = part.apply(&batch.changes, number);
         let content = self.check_content(&batch.changes, &part)?;
         // the record says that they are wanted, and that is durable

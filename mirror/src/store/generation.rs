@@ -2,14 +2,17 @@
 //! names, sites and trust are brought up to, and how often it changed which content is
 //! condemned or quarantined.
 //!
-//! They are written over in place, under the store's lock, and not synced. After a power loss
-//! the first may be too low, which only means that records are looked at again; it is written
-//! after everything it stands for is durable, so it is never too high. The second is compared
-//! by processes that run, and none has outlived a power loss.
+//! They are written over in place, under the store's lock, and not synced with each commit.
+//! After a power loss the first may be too low, which only means that records are looked at
+//! again; it is written after everything it stands for is durable, so it is never too high.
+//! Who copies a store while it changes, or puts an old file back, can make it so low that
+//! records after it are removed already; so each process compares it once with the records that
+//! are there. The second is compared by processes that run, and none has outlived a power loss.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kubepkg_core::store::StoreError;
 
@@ -27,6 +30,8 @@ const LINE: usize = NUMBER_WIDTH + 1;
 pub(super) struct Generation {
     path: PathBuf,
     file: File,
+    /// Whether this process has seen that no record lies beyond a gap after the counter.
+    compared: AtomicBool,
 }
 
 /// Both counters, as of one moment.
@@ -44,7 +49,28 @@ impl Generation {
         Generation {
             path: path.to_owned(),
             file,
+            compared: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the first counter was compared with all records that are there.
+    pub(super) fn was_compared(&self) -> bool {
+        self.compared.load(Ordering::Relaxed)
+    }
+
+    /// Says that it was, and is right.
+    pub(super) fn compared(&self) {
+        self.compared.store(true, Ordering::Relaxed);
+    }
+
+    /// Says that there is a doubt: it is compared again.
+    pub(super) fn doubt(&self) {
+        self.compared.store(false, Ordering::Relaxed);
+    }
+
+    /// Makes the counters durable.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(failed("sync", &self.path))
     }
 
     /// Both counters. A file from before there was a second one says 0 for it.

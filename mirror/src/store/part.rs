@@ -125,6 +125,14 @@ impl Part {
         &self.applied
     }
 
+    /// A unit that is as of a commit after `newest`, and that commit.
+    pub(super) fn newer_than(&self, newest: u64) -> Option<(&Unit, u64)> {
+        let mut units = self.applied.iter();
+        units
+            .find(|(_, applied)| **applied > newest)
+            .map(|(unit, applied)| (unit, *applied))
+    }
+
     /// Says that a unit is as of that commit, as it stands.
     pub(super) fn is_as_of(&mut self, unit: &Unit, number: u64) {
         self.applied.insert(unit.clone(), number);

@@ -47,24 +47,49 @@ pub(super) fn pending(
     generation: &Generation,
 ) -> Result<RangeInclusive<u64>, StoreError> {
     let Some(applied) = generation.read()? else {
-        let numbers = numbers(layout)?;
-        let newest = numbers.last().copied().unwrap_or(0);
-        let first = unbroken(&numbers);
-        // what is removed is older than that
-        if first > 1 && newest - first + 1 < KEPT && numbers.first() != Some(&first) {
-            require(layout, first - 1)?;
-        }
-        return Ok(first..=newest);
+        return without_gap(layout, &numbers(layout)?);
     };
     let mut newest = applied;
     while disk::length(&layout.record(newest + 1))?.is_some() {
         newest += 1;
     }
+    // a counter that was not lost has its record, one of the newest, beside it
+    let lost = applied > 0 && disk::length(&layout.record(applied))?.is_none();
+    if lost || !generation.was_compared() {
+        let numbers = numbers(layout)?;
+        let last = numbers.last().copied().unwrap_or(0);
+        // what others committed since begins where this ends
+        if last > newest && !numbers.contains(&(newest + 1)) {
+            tracing::warn!(
+                counted = applied,
+                last,
+                "the number of the newest commit is older than records that were removed"
+            );
+            return without_gap(layout, &numbers);
+        }
+        newest = newest.max(last);
+        generation.compared();
+    }
     Ok(applied + 1..=newest)
 }
 
+/// What may have to be done again where the counter does not help: all records up to the
+/// newest, from where they have no gap.
+fn without_gap(
+    layout: &Layout,
+    numbers: &BTreeSet<u64>,
+) -> Result<RangeInclusive<u64>, StoreError> {
+    let newest = numbers.last().copied().unwrap_or(0);
+    let first = unbroken(numbers);
+    // what is removed is older than that
+    if first > 1 && newest - first + 1 < KEPT && numbers.first() != Some(&first) {
+        require(layout, first - 1)?;
+    }
+    Ok(first..=newest)
+}
+
 /// The first of the numbers from which on there is no gap.
-fn unbroken(numbers: &BTreeSet<u64>) -> u64 {
+pub(super) fn unbroken(numbers: &BTreeSet<u64>) -> u64 {
     let mut first = numbers.last().copied().unwrap_or(1);
     for number in numbers.iter().rev().skip(1) {
         if number + 1 != first {
@@ -80,7 +105,8 @@ fn unbroken(numbers: &BTreeSet<u64>) -> u64 {
 /// how many it removed.
 ///
 /// Needs no lock: these records are older than anything that is done again. It removes from the
-/// oldest on, so what is older than a gap was looked at before.
+/// oldest on, so what is older than a gap was looked at before. The counter is made durable
+/// first: one that falls back behind the gap would say that nothing comes after it.
 pub(super) fn trim(
     layout: &Layout,
     generation: &Generation,
@@ -89,6 +115,10 @@ pub(super) fn trim(
     let Some(applied) = generation.read()? else {
         return Ok(0);
     };
+    generation.sync()?;
+    if generation.read()? < Some(applied) {
+        return Ok(0); // somebody put an old one back: the next commit brings it up
+    }
     let numbers = numbers(layout)?;
     let first = unbroken(&numbers);
     let mut end = (applied + 1).saturating_sub(KEPT);

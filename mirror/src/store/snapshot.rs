@@ -123,7 +123,7 @@ fn load(layout: &Layout, generation: &Generation) -> Result<Names, StoreError> {
     let mut tries = 1;
     loop {
         let applied = generation.read()?;
-        let loaded = load_from(layout, generation, applied);
+        let loaded = load_from(layout, generation);
         let now = generation.read()?;
         let overtaken =
             matches!((applied, now), (Some(a), Some(b)) if b - a.min(b) >= records::KEPT);
@@ -135,18 +135,12 @@ fn load(layout: &Layout, generation: &Generation) -> Result<Names, StoreError> {
     }
 }
 
-fn load_from(
-    layout: &Layout,
-    generation: &Generation,
-    applied: Option<u64>,
-) -> Result<Names, StoreError> {
+fn load_from(layout: &Layout, generation: &Generation) -> Result<Names, StoreError> {
+    let first = *records::pending(layout, generation)?.start();
     let mut part = Part::load_all(layout)?;
-    let pending = match applied {
-        Some(applied) => applied + 1..=*records::pending(layout, generation)?.end(),
-        None => records::pending(layout, generation)?,
-    };
-    part.names.sequence = applied.unwrap_or_default();
-    for number in pending {
+    let newest = *records::pending(layout, generation)?.end();
+    part.names.sequence = first.saturating_sub(1);
+    for number in first..=newest {
         part.redo_all(&records::require(layout, number)?);
     }
     part.check_ends(layout)?;

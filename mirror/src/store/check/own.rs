@@ -1,7 +1,7 @@
 //! The store's own files: names, sites, trust, records and the counter. Unlike who opens a
 //! store, this goes on after a file that cannot be read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -190,9 +190,18 @@ fn read_records(
         }
     }
     let numbers = records::numbers(layout)?;
-    let first = numbers.first().copied().unwrap_or(1);
     let last = numbers.last().copied().unwrap_or_default();
-    for number in first..=last.max(read.sequence) {
+    // below the newest without a gap, what nothing needs was removed
+    let first = first_needed(&numbers);
+    if let Some(counted) = counted.filter(|counted| counted + 1 < first) {
+        let path = below(layout, &layout.generation());
+        let detail = format!("it says {counted}, and records from there to {first} are removed");
+        let advice = "the store was copied while it changed, or an old file was put back; run \
+                      `kubepkg mirror check --repair`, or any command that writes to the store";
+        findings.push(Finding::of(Fault::Stale, path, detail, advice));
+    }
+    let older = numbers.range(..first).copied();
+    for number in older.chain(first..=last.max(read.sequence)) {
         match records::read(layout, number) {
             Ok(Some(record)) => {
                 for recorded in &record.changes {
@@ -220,6 +229,23 @@ fn read_records(
         }
     }
     Ok(read)
+}
+
+/// The number from which on each record must be there: [`records::trim`] leaves the newest
+/// [`records::KEPT`], so a gap among those is damage.
+fn first_needed(numbers: &BTreeSet<u64>) -> u64 {
+    let last = numbers.last().copied().unwrap_or_default();
+    let kept = (last + 1).saturating_sub(records::KEPT).max(1);
+    let unbroken = records::unbroken(numbers);
+    if unbroken <= kept {
+        return unbroken;
+    }
+    // what lies below the newest that are always kept goes from the oldest on
+    let below = numbers.range(..=kept).copied().collect();
+    match numbers.contains(&kept) {
+        true => records::unbroken(&below),
+        false => kept,
+    }
 }
 
 /// The list of misses is a help only, but a seal that does not fit tells of the disk.
