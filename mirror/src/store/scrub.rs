@@ -5,6 +5,7 @@
 //! came, and sets damaged content aside ([`super::check`]). A round takes a week at least, so
 //! that a small store is not read all the time.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocking::blocking;
 use super::check::{Blob, Pace, Verdict, digests_in, hash};
+use super::disk::failed;
 use super::{FileStore, StopOnDrop, sealed, work};
 
 /// Shortest time from the beginning of one round to that of the next, in seconds.
@@ -147,6 +149,17 @@ impl FileStore {
                 tracing::warn!(digest = %blob.digest, %error, "twice unreadable");
                 blob.stamp
             }
+            // as with a restored file of another owner: it is for people to mend, and the others
+            // are looked at meanwhile
+            Verdict::Failed(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::error!(digest = %blob.digest, %error, "content cannot be looked at");
+                return Ok(());
+            }
+            Verdict::Failed(error) => {
+                return Err(failed("read", &self.opened.layout.blob(&blob.digest))(
+                    error,
+                ));
+            }
         };
         if self.opened.writable()?.quarantine(&blob.digest, &stamp)? {
             state.damaged += 1;
@@ -242,6 +255,23 @@ mod tests {
         store.scrub_next(&pace, &stop, now).unwrap();
         assert!(store.scrubbed().at > at);
         assert_eq!(round(&store, 1).bytes, digests.len() as u64);
+    }
+
+    #[test]
+    fn an_error_that_is_not_of_the_disk_ends_the_turn_and_sets_nothing_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::open(folder.path(), OpenMode::OpenOrCreate).unwrap();
+        let digest = Digest::sha256(b"content");
+        let path = store.opened.layout.blob(&digest);
+        // reading a folder fails, and not because of the disk
+        fs::create_dir_all(&path).unwrap();
+        let stamp = super::super::check::Stamp::of(&fs::symlink_metadata(&path).unwrap());
+        let blob = Blob { digest, stamp };
+        let (pace, stop) = (Pace::new(None), AtomicBool::new(false));
+        let mut state = Scrubbed::default();
+        assert!(store.scrub_blob(&blob, &pace, &stop, &mut state).is_err());
+        assert!(path.exists());
+        assert_eq!(state.damaged, 0);
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub(in super::super) enum Verdict {
     Other(Digest, Stamp),
     /// Twice, the disk did not give them.
     Unreadable(io::Error),
+    /// They could not be read for a reason that says nothing of the disk: too many open files,
+    /// no memory, no permission.
+    Failed(io::Error),
     /// Somebody removed or replaced the file.
     Gone,
     /// It was not hashed to its end.
@@ -58,8 +61,19 @@ pub(in super::super) fn hash(
             Verdict::Sound
         }
         (_, Ok(verdict)) => verdict,
-        (_, Err(error)) => Verdict::Unreadable(error),
+        (_, Err(error)) if of_the_disk(&error) => Verdict::Unreadable(error),
+        (_, Err(error)) => Verdict::Failed(error),
     }
+}
+
+/// Whether the disk, or the file system on it, says that the bytes are lost. All else may pass
+/// by itself, or is for people to mend; sound content is not set aside for it.
+fn of_the_disk(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::IO | Errno::UCLEAN | Errno::BADMSG | Errno::NODATA | Errno::REMOTEIO)
+    )
 }
 
 fn attempt(
@@ -150,5 +164,23 @@ impl Source {
                 Err(e) => return Err(e),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn only_what_the_disk_says_counts_as_damage() {
+        for errno in [Errno::IO, Errno::UCLEAN, Errno::BADMSG, Errno::NODATA] {
+            assert!(of_the_disk(&errno.into()), "{errno}");
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::ACCESS] {
+            assert!(!of_the_disk(&errno.into()), "{errno}");
+        }
+        assert!(!of_the_disk(&Errno::STALE.into()));
+        assert!(!of_the_disk(&io::Error::other("no number")));
     }
 }

@@ -180,6 +180,10 @@ impl Count {
 pub(super) const BRING_AGAIN: &str = "run `kubepkg mirror check --repair`, then push the image \
                                       or import a bundle that carries it again";
 
+/// Advice where content could not be read for a reason that says nothing of the content.
+const NOT_READ: &str = "mend what keeps it from being read (its owner and mode, the limit of open \
+                        files, memory) and run `kubepkg mirror check` again";
+
 impl FileStore {
     /// Looks at everything in the store. Does file work for long: call it from a thread of its
     /// own. `stop` ends it early, with an error.
@@ -264,7 +268,8 @@ impl FileStore {
         let layout = &self.opened.layout;
         // bytes were looked at twice already, and strange files are what they are
         let doubtful = |finding: &Finding| match finding.fault {
-            Fault::Damaged | Fault::Unreadable => finding.unit.is_some() || finding.stamp.is_none(),
+            Fault::Damaged => finding.unit.is_some() || finding.stamp.is_none(),
+            Fault::Unreadable => finding.digest.is_none(),
             Fault::Strange | Fault::Owner => false,
             _ => true,
         };
@@ -310,21 +315,56 @@ const MAX_JOBS: usize = 64;
 /// What to tell of content that was hashed.
 fn finding(layout: &Layout, blob: &Blob, verdict: Verdict) -> Option<Finding> {
     let path = below(layout, &layout.blob(&blob.digest));
-    let (fault, detail, stamp) = match verdict {
+    let (fault, detail, stamp, advice) = match verdict {
         Verdict::Sound | Verdict::Gone | Verdict::Stopped => return None,
         Verdict::Other(found, stamp) => {
             let detail = format!("its {} bytes have the digest {found}", stamp.size);
-            (Fault::Damaged, detail, stamp)
+            (Fault::Damaged, detail, Some(stamp), BRING_AGAIN)
         }
-        Verdict::Unreadable(error) => (Fault::Unreadable, error.to_string(), blob.stamp),
+        Verdict::Unreadable(error) => {
+            let detail = error.to_string();
+            (Fault::Unreadable, detail, Some(blob.stamp), BRING_AGAIN)
+        }
+        // without a stamp it is not set aside
+        Verdict::Failed(error) => (Fault::Unreadable, error.to_string(), None, NOT_READ),
     };
-    let mut finding = Finding::of(fault, path, detail, BRING_AGAIN);
+    let mut finding = Finding::of(fault, path, detail, advice);
     finding.digest = Some(blob.digest);
-    finding.stamp = Some(stamp);
+    finding.stamp = stamp;
     Some(finding)
 }
 
 /// `path` as seen from the store's folder.
 fn below(layout: &Layout, path: &Path) -> PathBuf {
     path.strip_prefix(layout.root()).unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::OpenMode;
+
+    #[test]
+    fn what_cannot_be_read_for_other_reasons_than_the_disk_is_told_and_not_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::open(folder.path(), OpenMode::OpenOrCreate).unwrap();
+        let layout = &store.opened.layout;
+        let digest = Digest::sha256(b"content");
+        // reading a folder fails, and not because of the disk
+        let path = layout.blob(&digest);
+        std::fs::create_dir_all(&path).unwrap();
+        let stamp = Stamp::of(&std::fs::symlink_metadata(&path).unwrap());
+        let blob = Blob { digest, stamp };
+        let stop = AtomicBool::new(false);
+        let seen = hash(layout, &blob, &Pace::new(None), &stop, &|_| {});
+        let found = finding(layout, &blob, seen).unwrap();
+        assert_eq!(found.fault, Fault::Unreadable);
+        let mut checked = Checked {
+            findings: vec![found],
+            ..Checked::default()
+        };
+        store.repair(&mut checked).unwrap();
+        assert!(checked.findings[0].repaired.is_none());
+        assert!(path.exists());
+    }
 }

@@ -228,9 +228,10 @@ impl Writable {
         }
         self.disk.make_folder(&self.layout.quarantine())?;
         fs::rename(&from, &to).map_err(failed("set aside", &from))?;
+        // it is gone for everybody, whether or not that would survive a power loss
+        self.generation.content_changed()?;
         sync_folder(&self.layout.quarantine())?;
         sync_folder(&self.layout.blob_folder(digest))?;
-        self.generation.content_changed()?;
         tracing::error!(%digest, "damaged content was set aside; bring it again");
         Ok(true)
     }
