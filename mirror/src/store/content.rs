@@ -135,8 +135,17 @@ impl Writable {
     /// for that of another. The bytes are synced before the lock is taken, the folders after
     /// it is given back.
     pub(super) fn publish(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
-        self.work.sync(staged.iter().map(|staged| &staged.file))?;
+        self.sync_staged(&staged)?;
+        self.place_staged(staged)
+    }
 
+    /// The first step of [`Writable::publish`]: makes the bytes durable.
+    pub(super) fn sync_staged(&self, staged: &[Staged]) -> Result<(), StoreError> {
+        self.work.sync(staged.iter().map(|staged| &staged.file))
+    }
+
+    /// The second one, under the lock for the most part. The bytes are durable.
+    pub(super) fn place_staged(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
         let digests: Vec<Digest> = staged.iter().map(|staged| staged.digest).collect();
         let mut to_sync = BTreeSet::new();
         let mut folders = BTreeSet::new();

@@ -82,12 +82,19 @@ use crate::source::Standing;
 /// How much of a stream is gathered before it is hashed and written in one go.
 const GATHER: usize = 512 * 1024;
 
+/// Threads of this process that may wait for the store's lock at once; who comes later waits
+/// without a thread. Another process may hold the lock for long, and who only reads needs
+/// threads of the same pool.
+const WAITING: usize = 8;
+
 /// A store on a file system. Clones are the same store.
 #[derive(Clone)]
 pub struct FileStore {
     opened: Arc<Opened>,
     /// More threads hashing than there is work for cores would only make others wait.
     hashing: Arc<Semaphore>,
+    /// See [`WAITING`].
+    locking: Arc<Semaphore>,
     /// What is being pushed.
     uploads: Arc<Uploads>,
 }
@@ -101,6 +108,7 @@ impl FileStore {
         Ok(FileStore {
             opened: Arc::new(open::open(root.as_ref(), mode)?),
             hashing,
+            locking: Arc::new(Semaphore::new(WAITING)),
             uploads: Arc::default(),
         })
     }
@@ -146,7 +154,7 @@ impl FileStore {
     /// Says that these are wanted: what is condemned among them has its grace before it again,
     /// durably. Where one was removed meanwhile, that is [`StoreError::Missing`].
     pub async fn rescue(&self, digests: Vec<Digest>) -> Result<(), StoreError> {
-        self.work(move |opened| {
+        self.locked(move |opened| {
             let writable = opened.writable()?;
             let lock = writable.lock.hold()?;
             writable.rescue(&lock, digests.iter().copied(), true)?;
@@ -217,6 +225,25 @@ impl FileStore {
     ) -> Result<T, StoreError> {
         let opened = Arc::clone(&self.opened);
         blocking(self.root(), move || work(&opened)).await
+    }
+
+    /// Does file work that takes the store's lock, on the blocking pool.
+    async fn locked<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Opened) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let turn = match tokio::runtime::Handle::try_current() {
+            // never closed
+            Ok(_) => Arc::clone(&self.locking).acquire_owned().await.ok(),
+            // the caller's own thread waits
+            Err(_) => None,
+        };
+        self.work(move |opened| {
+            // the thread waits on when nobody wants its answer any more, so the turn is its
+            let _turn = turn;
+            work(opened)
+        })
+        .await
     }
 
     /// Does work that hashes, on the blocking pool.
@@ -309,7 +336,7 @@ impl Store for FileStore {
     type Lease = Lease;
 
     async fn lease(&self) -> Result<Lease, StoreError> {
-        self.work(|opened| {
+        self.locked(|opened| {
             let writable = opened.writable()?;
             let _lock = writable.lock.hold()?;
             let round = writable.ledger()?.round();
@@ -319,17 +346,22 @@ impl Store for FileStore {
     }
 
     async fn sequence(&self) -> Result<u64, StoreError> {
-        self.work(|opened| {
+        let settled = self.work(|opened| {
             let pending = records::pending(&opened.layout, &opened.generation)?;
             let counted = opened.generation.read()?;
-            match (&opened.writable, counted) {
-                (_, Some(newest)) if pending.is_empty() => Ok(newest),
-                (Some(writable), _) => {
-                    let _lock = writable.lock.hold()?;
-                    writable.redo()
-                }
-                (None, _) => Ok(*pending.end()),
-            }
+            Ok(match (&opened.writable, counted) {
+                (_, Some(newest)) if pending.is_empty() => Some(newest),
+                (Some(_), _) => None,
+                (None, _) => Some(*pending.end()),
+            })
+        });
+        if let Some(newest) = settled.await? {
+            return Ok(newest);
+        }
+        self.locked(|opened| {
+            let writable = opened.writable()?;
+            let _lock = writable.lock.hold()?;
+            writable.redo()
         })
         .await
     }
@@ -337,16 +369,23 @@ impl Store for FileStore {
     async fn stat(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         let counters = self.opened.generation.counters()?;
         let digest = *digest;
-        self.work(move |opened| {
+        let looked = self.work(move |opened| {
             if !opened.standings.is_fresh(counters.content) {
                 opened.standings.refresh(&opened.layout, counters.content)?;
             }
-            if let (Standing::Condemned, Some(writable)) =
-                (opened.standings.of(&digest), &opened.writable)
-            {
-                let lock = writable.lock.hold()?;
-                writable.rescue(&lock, [digest], true)?;
+            let condemned = opened.standings.of(&digest) == Standing::Condemned;
+            if condemned && opened.writable.is_some() {
+                return Ok(None);
             }
+            opened.content.size(&digest).map(Some)
+        });
+        if let Some(size) = looked.await? {
+            return Ok(size);
+        }
+        self.locked(move |opened| {
+            let writable = opened.writable()?;
+            let lock = writable.lock.hold()?;
+            writable.rescue(&lock, [digest], true)?;
             opened.content.size(&digest)
         })
         .await
@@ -380,11 +419,14 @@ impl Store for FileStore {
     }
 
     async fn publish(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
-        self.work(|opened| {
-            let writable = opened.writable()?;
-            writable.publish(staged)
-        })
-        .await
+        // what takes long, the bytes, is done before waiting for the lock
+        let synced = self.work(move |opened| {
+            opened.writable()?.sync_staged(&staged)?;
+            Ok(staged)
+        });
+        let staged = synced.await?;
+        self.locked(move |opened| opened.writable()?.place_staged(staged))
+            .await
     }
 
     async fn repository(&self, name: &RepositoryName) -> Result<Option<Repository>, StoreError> {
@@ -427,7 +469,45 @@ impl Store for FileStore {
     }
 
     async fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
-        self.work(move |opened| opened.writable()?.commit(expected, batch))
+        self.locked(move |opened| opened.writable()?.commit(expected, batch))
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn who_reads_has_threads_while_many_wait_for_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::open(folder.path(), OpenMode::OpenOrCreate).unwrap();
+        // as another process holds it
+        let lock = std::fs::File::open(folder.path().join("lock")).unwrap();
+        lock.lock().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .max_blocking_threads(2 * WAITING)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let waiting: Vec<_> = (0..8 * WAITING)
+                .map(|_| {
+                    let store = store.clone();
+                    tokio::spawn(async move { store.rescue(Vec::new()).await })
+                })
+                .collect();
+            // all of them have asked for the lock
+            tokio::task::yield_now().await;
+            let name: RepositoryName = "a".parse().unwrap();
+            let read = tokio::time::timeout(Duration::from_secs(20), store.repository(&name));
+            let read = read.await;
+            lock.unlock().unwrap();
+            for waiting in waiting {
+                waiting.await.unwrap().unwrap();
+            }
+            assert!(read.expect("no thread was left to read").unwrap().is_none());
+        });
     }
 }
