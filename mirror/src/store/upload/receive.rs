@@ -3,6 +3,7 @@
 
 use std::future::{Future, ready};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -166,8 +167,14 @@ fn open_data(path: &std::path::Path) -> Result<Target, SinkError> {
         Err(std::fs::TryLockError::WouldBlock) => return Err(SinkError::Busy),
         Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
     }
-    let length = file.metadata().map_err(io)?.len();
-    Target::new(file, length).map_err(io)
+    let metadata = file.metadata().map_err(io)?;
+    if metadata.nlink() > 1 {
+        // where renaming had to be done with a second name, who did it was interrupted: these
+        // bytes are content already, and must never be written to
+        std::fs::remove_file(path).map_err(io)?;
+        return Err(io(io::ErrorKind::NotFound.into()));
+    }
+    Target::new(file, metadata.len()).map_err(io)
 }
 
 impl Receiver {
@@ -446,4 +453,26 @@ fn algorithm_of(hasher: &Hasher) -> Algorithm {
 
 fn lock(target: &Mutex<Target>) -> std::sync::MutexGuard<'_, Target> {
     target.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_that_became_content_under_a_second_name_is_not_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (upload, content) = (folder.path().join("upload"), folder.path().join("content"));
+        std::fs::write(&upload, "bytes").unwrap();
+        assert!(open_data(&upload).is_ok());
+        std::fs::hard_link(&upload, &content).unwrap();
+        match open_data(&upload) {
+            Err(SinkError::Store(StoreError::Io { source, .. })) => {
+                assert_eq!(source.kind(), io::ErrorKind::NotFound);
+            }
+            _ => panic!("it can be written to"),
+        }
+        assert!(!upload.exists());
+        assert_eq!(std::fs::read(&content).unwrap(), b"bytes");
+    }
 }
