@@ -33,6 +33,9 @@ pub enum SinkError {
     /// Another process works on the same upload.
     #[error("another request works on this upload")]
     Busy,
+    /// There are too many uploads, all of them lately begun or gone on with.
+    #[error("there are too many uploads at once")]
+    TooMany,
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),

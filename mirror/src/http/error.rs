@@ -1,7 +1,7 @@
 //! Error answers: a status, a code of the specification, and a text naming what was asked.
 
 use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use kubepkg_core::Digest;
 use kubepkg_core::store::StoreError;
@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use super::Asking;
 use crate::route::{Ask, Place, RouteError};
+
+/// Seconds after which a client that was sent away may come again.
+const LATER: &str = "5";
 
 /// The codes of the OCI distribution specification that requests can end with, and `UNKNOWN` for
 /// failures of the server itself.
@@ -32,6 +35,8 @@ pub enum Code {
     SizeInvalid,
     /// The server will not take it.
     Denied,
+    /// Not now: there is too much else to do.
+    TooManyRequests,
     /// Not a repository name.
     NameInvalid,
     /// No such repository.
@@ -55,6 +60,7 @@ impl Code {
             Code::BlobUploadInvalid => "BLOB_UPLOAD_INVALID",
             Code::SizeInvalid => "SIZE_INVALID",
             Code::Denied => "DENIED",
+            Code::TooManyRequests => "TOOMANYREQUESTS",
             Code::NameInvalid => "NAME_INVALID",
             Code::NameUnknown => "NAME_UNKNOWN",
             Code::Unsupported => "UNSUPPORTED",
@@ -105,6 +111,13 @@ impl ApiError {
             self.headers.insert(name, value);
         }
         self
+    }
+
+    /// Not now; the client may try again in some seconds.
+    pub fn later(message: String, detail: Value) -> ApiError {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        ApiError::new(status, Code::TooManyRequests, message, detail)
+            .with(RETRY_AFTER, Some(HeaderValue::from_static(LATER)))
     }
 
     /// The repository is not here.

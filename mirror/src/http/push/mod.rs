@@ -195,6 +195,10 @@ fn refused(error: SinkError, place: &Place, what: &str) -> ApiError {
             format!("upload {what} of {asked} is in use by another request; try again"),
             detail,
         ),
+        SinkError::TooMany => ApiError::later(
+            format!("{what} of {asked}: too many uploads are open; try again later"),
+            detail,
+        ),
         SinkError::Store(error) => ApiError::unwritten(&error),
     }
 }

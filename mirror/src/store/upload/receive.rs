@@ -39,8 +39,9 @@ pub(super) struct Receiver {
     id: String,
     path: PathBuf,
     session: Arc<Session>,
-    progress: OwnedMutexGuard<Progress>,
+    /// Given up before `progress`: who waits for that opens and locks the file at once.
     target: Arc<Mutex<Target>>,
+    progress: OwnedMutexGuard<Progress>,
     /// The hash of all that is kept; `None` when the file has to be read at the end.
     hasher: Option<Hasher>,
     /// Length and hash when this request began.
@@ -123,6 +124,7 @@ impl FileStore {
             {
                 progress.ended = true;
                 self.uploads.sessions().remove(id);
+                self.uploads.ended();
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -337,6 +339,7 @@ impl Receiver {
     async fn end(mut self) -> Result<(), SinkError> {
         self.progress.ended = true;
         self.store.uploads.sessions().remove(&self.id);
+        self.store.uploads.ended();
         let id = self.id.clone();
         let removed = self
             .store

@@ -124,6 +124,11 @@ impl Session {
         }
     }
 
+    /// Whether a request works on it or waits for it.
+    pub(super) fn is_busy(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0 || self.progress.try_lock().is_err()
+    }
+
     /// Ends it, unless a request works on it or waits for it.
     pub(super) fn end_if_idle(&self) -> Option<OwnedMutexGuard<Progress>> {
         let mut held = Arc::clone(&self.progress).try_lock_owned().ok()?;

@@ -94,8 +94,7 @@ impl Sink for FileStore {
             if let Err(full) = writable.make_room(&uploads, expected) {
                 return Ok(Err(full));
             }
-            let id = writable.begin_upload(&uploads, &repository, algorithm)?;
-            Ok(Ok(id))
+            Ok(writable.begin_upload(&uploads, &repository, algorithm))
         });
         Box::pin(async move { begun.await? })
     }
