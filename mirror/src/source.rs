@@ -50,6 +50,15 @@ pub trait Source: Send + Sync + 'static {
     /// The content with this digest, `None` when it is not here. May block.
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError>;
 
+    /// Size of the content with this digest, `None` when it is not here. May block, for no
+    /// longer than looking at one file takes.
+    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        Ok(self.blob(digest)?.map(|range| range.len))
+    }
+
+    /// Says that content was found not to be here with the `size` that names give it.
+    fn doubt(&self, _digest: &Digest, _size: u64) {}
+
     /// A file of one site's set, by its path in [`SiteEntry::files`]. May block.
     fn site_file(
         &self,
@@ -74,6 +83,14 @@ impl<T: Source + ?Sized> Source for Arc<T> {
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         (**self).blob(digest)
+    }
+
+    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        (**self).size(digest)
+    }
+
+    fn doubt(&self, digest: &Digest, size: u64) {
+        (**self).doubt(digest, size);
     }
 
     fn site_file(
@@ -106,6 +123,10 @@ impl Source for FileStore {
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         self.blob_range(digest)
+    }
+
+    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        self.blob_size(digest)
     }
 
     fn site_file(

@@ -109,6 +109,7 @@ impl Described {
             return Err(absent());
         };
         if range.len != self.size {
+            source.doubt(&self.digest, self.size);
             return Err(ApiError::damaged(
                 &self.digest,
                 "its size is not the one recorded",

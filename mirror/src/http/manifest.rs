@@ -71,6 +71,7 @@ pub async fn body(
             return Ok(None);
         };
         if range.len != size || range.len > MAX_MANIFEST {
+            source.doubt(&wanted, size);
             return Ok(Some(Err("its size is not the one recorded")));
         }
         let bytes = read_all(&range).map_err(|source| StoreError::Source {

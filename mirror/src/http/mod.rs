@@ -20,6 +20,7 @@ mod referrers;
 mod service;
 mod settings;
 mod sites;
+mod watched;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ use self::charts::ChartCache;
 use self::content::{Described, Freshness, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::referrers::Question;
+use self::watched::Watched;
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
 use crate::serve::Peer;
@@ -121,7 +123,7 @@ impl Server {
     pub fn new(source: impl Source) -> Server {
         Server {
             shared: Shared {
-                source: Arc::new(source),
+                source: Arc::new(Watched::new(source)),
                 own_names: Vec::new(),
                 manifests: ManifestCache::default(),
                 charts: ChartCache::default(),

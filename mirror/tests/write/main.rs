@@ -8,6 +8,7 @@
 #[allow(dead_code, reason = "tests of reading use more of it")]
 mod client;
 
+mod bounds;
 mod chunks;
 mod deletes;
 mod disk;
@@ -16,6 +17,7 @@ mod fixture;
 mod kinds;
 mod lists;
 mod manifests;
+mod missing;
 mod mounts;
 mod referrers;
 mod resume;

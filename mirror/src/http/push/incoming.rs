@@ -29,6 +29,8 @@ pub(super) enum NotAll {
     Broken(Broken),
     /// It is longer than that.
     TooLong,
+    /// It takes too long.
+    Slow,
 }
 
 /// A request's body.

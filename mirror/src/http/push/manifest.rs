@@ -1,5 +1,7 @@
 //! Manifests: stored byte for byte, once everything they are made of is here.
 
+use std::time::Duration;
+
 use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,6 +12,7 @@ use kubepkg_core::store::{Change, ManifestEntry, Names, StoreError, TagEntry};
 use kubepkg_core::{Descriptor, Digest};
 use serde_json::json;
 
+use super::bounds::Share;
 use super::incoming::{Incoming, NotAll};
 use super::names::Unchanged;
 use super::{Pushing, insert};
@@ -20,6 +23,10 @@ use crate::sink::SinkError;
 const OCI_SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
 const OCI_TAG: HeaderName = HeaderName::from_static("oci-tag");
 const WARNING: HeaderName = HeaderName::from_static("warning");
+
+/// A manifest takes room in memory that others wait for, so it has to come within this time:
+/// 4 MiB over the slowest lines there are.
+const BODY_WITHIN: Duration = Duration::from_secs(120);
 
 /// Missing objects named in one answer.
 const MAX_MISSING: usize = 100;
@@ -33,6 +40,7 @@ impl Pushing<'_> {
         incoming: &mut Incoming,
     ) -> Result<Response, ApiError> {
         let what = target.to_string();
+        let _room = self.room(&what, incoming.length()).await?;
         let bytes = self.body(&what, incoming).await?;
         let digest = match &target {
             Target::Digest(digest) if digest.matches(&bytes) => *digest,
@@ -45,9 +53,11 @@ impl Pushing<'_> {
         let manifest = Manifest::parse(&bytes, self.declared(&what)?.as_deref())
             .map_err(|error| self.invalid(&what, &error))?;
         let entry = ManifestEntry::of(&manifest, bytes.len() as u64);
+        self.check_kept(&entry, &what)?;
 
         let names = crate::http::names(self.shared).await?;
         self.check_present(&names, &manifest, &what)?;
+        self.check_content(&names, &manifest, &what).await?;
         drop(names);
         let kept = self.push.sink.put(digest, bytes).await;
         let _kept = kept.map_err(|error| self.refused(error, &what))?;
@@ -87,10 +97,25 @@ impl Pushing<'_> {
         Ok(response)
     }
 
+    /// Room in memory for the manifest, as long as it may be.
+    async fn room(&self, what: &str, length: Option<u64>) -> Result<Share, ApiError> {
+        let bytes = match length {
+            // refused before it is read
+            Some(length) if length > MAX_MANIFEST => 0,
+            Some(length) => length,
+            None => MAX_MANIFEST,
+        };
+        let room = self.push.bounds.manifest(bytes).await;
+        room.ok_or_else(|| {
+            let asked = &self.place.asked;
+            let message = format!("manifest {what} of {asked}: too many are sent at once");
+            ApiError::later(message, json!({"name": asked, "reference": what}))
+        })
+    }
+
     async fn body(&self, what: &str, incoming: &mut Incoming) -> Result<Bytes, ApiError> {
-        incoming
-            .all(MAX_MANIFEST)
-            .await
+        let read = tokio::time::timeout(BODY_WITHIN, incoming.all(MAX_MANIFEST)).await;
+        read.unwrap_or(Err(NotAll::Slow))
             .map_err(|error| match error {
                 NotAll::TooLong => self.error(
                     StatusCode::PAYLOAD_TOO_LARGE,
@@ -98,6 +123,16 @@ impl Pushing<'_> {
                     format!(
                         "manifest {what} of {} is larger than {MAX_MANIFEST} bytes",
                         self.place.asked
+                    ),
+                    what,
+                ),
+                NotAll::Slow => self.error(
+                    StatusCode::REQUEST_TIMEOUT,
+                    Code::SizeInvalid,
+                    format!(
+                        "manifest {what} of {} was not here after {} s",
+                        self.place.asked,
+                        BODY_WITHIN.as_secs()
                     ),
                     what,
                 ),
@@ -183,7 +218,7 @@ impl Pushing<'_> {
         }
     }
 
-    fn missing(&self, what: &str, mut missing: Vec<Digest>) -> ApiError {
+    pub(super) fn missing(&self, what: &str, mut missing: Vec<Digest>) -> ApiError {
         missing.truncate(MAX_MISSING);
         let asked = &self.place.asked;
         let mut errors = missing.into_iter().map(|digest| {
@@ -219,7 +254,7 @@ impl Pushing<'_> {
 }
 
 /// Whether a layer need not be here: it says itself where it is to be had.
-fn is_foreign(blob: &Descriptor) -> bool {
+pub(super) fn is_foreign(blob: &Descriptor) -> bool {
     const NOT_TO_BE_DISTRIBUTED: [&str; 2] = [
         "application/vnd.docker.image.rootfs.foreign.diff.tar",
         "application/vnd.oci.image.layer.nondistributable.v1.tar",

@@ -5,8 +5,10 @@
 //! between two steps: what it sent is kept or taken back in order, and a push that was
 //! complete is completed. Names change through [`names::change`] alone.
 
+mod bounds;
 mod chunk;
 mod delete;
+mod descriptors;
 mod incoming;
 mod manifest;
 mod mount;
@@ -23,6 +25,7 @@ use kubepkg_core::Digest;
 use kubepkg_core::name::RepositoryName;
 use serde_json::json;
 
+use self::bounds::Bounds;
 use self::incoming::Incoming;
 use super::content::respond;
 use super::error::{ApiError, Code};
@@ -58,6 +61,7 @@ pub(super) struct Push {
     /// Changes of this process come one after the other: they would only make each other
     /// try again.
     turn: tokio::sync::Mutex<()>,
+    bounds: Bounds,
 }
 
 impl Push {
@@ -66,6 +70,7 @@ impl Push {
             sink,
             settings,
             turn: tokio::sync::Mutex::default(),
+            bounds: Bounds::default(),
         }
     }
 }
@@ -88,24 +93,43 @@ pub(super) async fn answer(
     write: Write,
     body: Body,
 ) -> Result<Response, ApiError> {
+    let mut incoming = Incoming::new(body, &asking.headers);
+    let Some(push) = &shared.push else {
+        return Err(ApiError::read_only(asking));
+    };
+    // before it goes on without its client
+    let Some(share) = push.bounds.write().await else {
+        let asked = &place.asked;
+        let message = format!("too much is being written to this mirror, not only to {asked}");
+        let error = ApiError::later(message, json!({"name": asked}));
+        return Err(after(error, &mut incoming).await);
+    };
     let (shared, asking) = (Arc::clone(shared), asking.clone());
     let work = async move {
-        let mut incoming = Incoming::new(body, &asking.headers);
-        let done = work(&shared, &asking, &place, write, &mut incoming).await;
-        let whole = incoming.discard().await;
-        match done {
-            Ok(response) => Ok(response),
-            // the rest of the body would be taken for the next request
-            Err(error) if !whole => Err(error.with(
-                http::header::CONNECTION,
-                Some(HeaderValue::from_static("close")),
-            )),
-            Err(error) => Err(error),
+        let _share = share;
+        match work(&shared, &asking, &place, write, &mut incoming).await {
+            Ok(response) => {
+                incoming.discard().await;
+                Ok(response)
+            }
+            Err(error) => Err(after(error, &mut incoming).await),
         }
     };
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => Err(ApiError::unwritten(&error)),
+    }
+}
+
+/// An error that ends the connection, unless all of the body was read: the rest would be taken
+/// for the next request.
+async fn after(error: ApiError, incoming: &mut Incoming) -> ApiError {
+    match incoming.discard().await {
+        true => error,
+        false => error.with(
+            http::header::CONNECTION,
+            Some(HeaderValue::from_static("close")),
+        ),
     }
 }
 

@@ -1,0 +1,117 @@
+//! A source whose missing content is remembered.
+//!
+//! HEAD is answered from names. Content that they promise and that was not found must not be
+//! promised on: a client that is told it is here does not send it again, and so it would be
+//! missing for ever. What was once not found is looked for whenever it is asked for, until it
+//! is back, whoever brought it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kubepkg_core::Digest;
+use kubepkg_core::store::{FileRange, SiteEntry, StoreError};
+
+use crate::source::{DoneFuture, NamesFuture, Source, Standing};
+
+/// Missing content remembered at most. Where there is more, some is found missing again.
+const REMEMBERED: usize = 10_000;
+
+/// The source, and what it did not have.
+pub(super) struct Watched<S> {
+    source: S,
+    /// Whether there is anything at all.
+    any: AtomicBool,
+    /// With the size it should have, where that is known.
+    absent: Mutex<HashMap<Digest, Option<u64>>>,
+}
+
+impl<S: Source> Watched<S> {
+    pub(super) fn new(source: S) -> Watched<S> {
+        Watched {
+            source,
+            any: AtomicBool::new(false),
+            absent: Mutex::default(),
+        }
+    }
+
+    fn absent(&self) -> MutexGuard<'_, HashMap<Digest, Option<u64>>> {
+        self.absent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, digest: &Digest, size: Option<u64>) {
+        let mut absent = self.absent();
+        if absent.len() >= REMEMBERED {
+            absent.clear();
+        }
+        let known = absent.entry(*digest).or_default();
+        *known = size.or(*known);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whether it was not found, and still is not there.
+    fn is_absent(&self, digest: &Digest) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let Some(wanted) = self.absent().get(digest).copied() else {
+            return false;
+        };
+        // rare, and one look at one file
+        match self.source.size(digest) {
+            Ok(Some(size)) if wanted.is_none_or(|wanted| wanted == size) => {
+                let mut absent = self.absent();
+                absent.remove(digest);
+                self.any.store(!absent.is_empty(), Ordering::Release);
+                false
+            }
+            _ => true,
+        }
+    }
+}
+
+impl<S: Source> Source for Watched<S> {
+    fn names(&self) -> NamesFuture<'_> {
+        self.source.names()
+    }
+
+    fn standing(&self, digest: &Digest) -> Standing {
+        match self.is_absent(digest) {
+            true => Standing::Quarantined,
+            false => self.source.standing(digest),
+        }
+    }
+
+    fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        self.source.rescue(digests)
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
+        let found = self.source.blob(digest)?;
+        if found.is_none() {
+            self.note(digest, None);
+        }
+        Ok(found)
+    }
+
+    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        let found = self.source.size(digest)?;
+        if found.is_none() {
+            self.note(digest, None);
+        }
+        Ok(found)
+    }
+
+    fn doubt(&self, digest: &Digest, size: u64) {
+        self.note(digest, Some(size));
+    }
+
+    fn site_file(
+        &self,
+        folder: &str,
+        site: &SiteEntry,
+        path: &str,
+    ) -> Result<Option<FileRange>, StoreError> {
+        self.source.site_file(folder, site, path)
+    }
+}
