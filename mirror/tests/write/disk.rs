@@ -93,6 +93,7 @@ async fn little_space() {
     let file = std::fs::File::options().write(true).open(path).unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     file.set_modified(long_ago).unwrap();
+    drop(file);
 
     let bytes = noise(2, 6 << 20);
     let digest = site.push_blob("a", &bytes).await;
