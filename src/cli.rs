@@ -108,6 +108,8 @@ pub enum MirrorVerb {
     Tag(commands::mirror_tag::Arguments),
     /// Take a tag or an image out of a store
     Rm(commands::mirror_rm::Arguments),
+    /// Take away what only old imports brought
+    Prune(commands::mirror_prune::Arguments),
     /// Check a store to its last byte, and mend what can be mended
     Check(commands::mirror_check::Arguments),
     /// Free what nothing in a store needs any more

@@ -10,6 +10,7 @@ pub mod mirror_copy;
 pub mod mirror_gc;
 mod mirror_keeping;
 pub mod mirror_list;
+pub mod mirror_prune;
 mod mirror_reference;
 pub mod mirror_rm;
 pub mod mirror_serve;
@@ -48,6 +49,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Mirror(MirrorVerb::Stat(arguments)) => mirror_stat::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Copy(arguments)) => mirror_copy::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Tag(arguments)) => mirror_tag::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Prune(arguments)) => mirror_prune::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Rm(arguments)) => mirror_rm::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Check(arguments)) => mirror_check::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Gc(arguments)) => mirror_gc::run(arguments, printer),

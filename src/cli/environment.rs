@@ -40,6 +40,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_GC_GRACE", "gc-grace", "1h"),
     variable("KUBEPKG_INSTALLED", "installed", "installed.yaml"),
     variable("KUBEPKG_JOBS", "jobs", "4"),
+    variable("KUBEPKG_KEEP_IMPORTS", "keep-imports", "3"),
     variable("KUBEPKG_LIMIT_RATE", "limit-rate", "50MiB"),
     variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
     variable("KUBEPKG_LOG_FORMAT", "log-format", "json"),

@@ -51,7 +51,7 @@ fn the_page_names_every_member_of_an_answer() {
     let host = publisher.upstream.host().replace(':', "_");
     let reference = format!("{host}/web:1.0");
     let wanted = [("mirror stat", &[reference.as_str(), "--store", "m"][..])];
-    let answers: [(&str, &[&str]); 17] = [
+    let answers: [(&str, &[&str]); 18] = [
         ("version", &[]),
         ("repo list", &[]),
         ("repo show", &["main"]),
@@ -75,6 +75,10 @@ fn the_page_names_every_member_of_an_answer() {
         ("mirror gc", &["--store", "m"]),
         ("mirror wanted", &["--store", "m"]),
         ("mirror backup", &["copy", "--store", "m"]),
+        (
+            "mirror prune",
+            &["--store", "m", "--keep-imports", "1", "--dry-run"],
+        ),
     ];
     for (verb, more) in answers.into_iter().chain(wanted) {
         let mut call: Vec<&str> = verb.split(' ').collect();

@@ -19,6 +19,7 @@ mod keygen;
 mod killed;
 mod main_job;
 mod plan;
+mod pruning;
 mod publisher;
 mod publishing;
 mod refused;

@@ -13,7 +13,7 @@ use crate::store::FileStore;
 
 /// How often a change is tried on newer names: others commit a few hundred times a second at
 /// most.
-const ATTEMPTS: usize = 100;
+pub(super) const ATTEMPTS: usize = 100;
 
 /// What was changed.
 #[derive(Clone, Debug)]

@@ -7,12 +7,17 @@
 
 mod change;
 mod closure;
+mod prune;
 mod removal;
 mod stat;
 mod usage;
 
 pub use change::{Moved, copy, remove, tag};
 pub use closure::Closure;
+pub use prune::{
+    Fate, KeptImport, NameFate, PackageFate, Pruning, Release, Stays, Totals, Weight, prune,
+    prune_plan,
+};
 pub use removal::{Removal, removal};
 pub use stat::{Brought, ReferenceStat, StoreStat, stat, stat_store};
 pub use usage::{Usage, usages};

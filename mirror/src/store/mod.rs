@@ -66,8 +66,8 @@ use tokio::sync::Semaphore;
 
 pub use backup::BackedUp;
 use blocking::blocking;
-pub(crate) use collect::TICK;
 pub use collect::{Amount, Collected, Collecting, GRACE, KEEP_IMPORTS, Reason, Waiting};
+pub(crate) use collect::{TICK, subject_of};
 use intake::Intake;
 pub use intake::Staged;
 pub use lease::Lease;

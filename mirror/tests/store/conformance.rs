@@ -1,9 +1,14 @@
 //! The promises of `Store`, for any store. A new kind of store runs the same list.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use kubepkg_core::store::{Body, Change, Committed, FileRange, Store, StoreError};
+use kubepkg_core::store::{
+    Body, Change, Claim, Collect, Committed, FileRange, Garbage, Store, StoreError, Swept, Wait,
+};
+use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
@@ -50,6 +55,11 @@ mod file_store {
         records_say_what_stood_before,
         nothing_is_lost_when_many_commit,
         leases_can_be_taken_together,
+        content_is_listed_by_its_first_byte,
+        only_what_is_condemned_is_swept_and_only_after_its_grace,
+        who_wants_something_has_it_off_the_list,
+        a_lease_protects_what_was_condemned_under_it,
+        names_are_swept_unless_their_repository_changed,
     );
 }
 
@@ -365,4 +375,119 @@ async fn leases_can_be_taken_together<S: Store>(store: S) {
     let one = store.lease().await.unwrap();
     let two = store.lease().await.unwrap();
     drop((one, two));
+}
+
+/// Its bytes are garbage.
+fn bytes_of(digest: Digest) -> BTreeSet<Garbage> {
+    let claim = Claim::Bytes;
+    BTreeSet::from([Garbage { digest, claim }])
+}
+
+async fn sweep<S: Collect>(store: &S, garbage: &BTreeSet<Garbage>, grace: Duration) -> Swept {
+    let sequence = store.sequence().await.unwrap();
+    let at = Time::from_unix(1_796_000_000);
+    store
+        .sweep(sequence, garbage.clone(), grace, at)
+        .await
+        .unwrap()
+}
+
+/// Nothing was swept, for this one reason.
+#[track_caller]
+fn waits(swept: &Swept, why: fn(&Wait) -> bool) {
+    assert!(swept.names.is_empty() && swept.contents.is_empty());
+    let all = swept.waiting.iter().all(|(_, wait)| why(wait));
+    assert!(all && !swept.waiting.is_empty(), "{swept:?}");
+}
+
+async fn content_is_listed_by_its_first_byte<S: Collect>(store: S) {
+    let mut expected = BTreeSet::new();
+    for seed in 0..20 {
+        expected.insert(put(&store, &noise(seed, 100)).await.unwrap());
+    }
+    let mut found = BTreeSet::new();
+    for first in 0..=u8::MAX {
+        for digest in store.list(Algorithm::Sha256, first).await.unwrap() {
+            assert!(digest.hex().starts_with(&format!("{first:02x}")));
+            assert!(found.insert(digest), "{digest} twice");
+        }
+        let other = store.list(Algorithm::Sha512, first).await.unwrap();
+        assert!(other.is_empty());
+    }
+    assert_eq!(found, expected);
+}
+
+async fn only_what_is_condemned_is_swept_and_only_after_its_grace<S: Collect>(store: S) {
+    let digest = put(&store, &noise(1, 500)).await.unwrap();
+    let garbage = bytes_of(digest);
+    let swept = sweep(&store, &garbage, Duration::ZERO).await;
+    waits(&swept, |wait| *wait == Wait::Uncondemned);
+    store.condemn(garbage.clone()).await.unwrap();
+    let swept = sweep(&store, &garbage, Duration::from_secs(3600)).await;
+    waits(&swept, |wait| matches!(wait, Wait::Grace(_)));
+    assert!(content(&store, &digest).await.is_some());
+    // what is found again keeps since when
+    store.condemn(garbage.clone()).await.unwrap();
+    let swept = sweep(&store, &garbage, Duration::ZERO).await;
+    assert_eq!(swept.contents, [(digest, 500)]);
+    assert_eq!(store.stat(&digest).await.unwrap(), None);
+    let swept = sweep(&store, &garbage, Duration::ZERO).await;
+    assert!(swept.contents.is_empty());
+}
+
+async fn who_wants_something_has_it_off_the_list<S: Collect>(store: S) {
+    let bytes = noise(1, 500);
+    let digest = put(&store, &bytes).await.unwrap();
+    let garbage = bytes_of(digest);
+    for way in 0..5 {
+        store.condemn(garbage.clone()).await.unwrap();
+        match way {
+            0 => store.rescue(vec![digest]).await.unwrap(),
+            1 => drop(store.stat(&digest).await.unwrap()),
+            2 => drop(put(&store, &bytes).await.unwrap()),
+            3 => drop(commit(&store, vec![blob("a", digest, 500)]).await.unwrap()),
+            // a list without it
+            _ => store.condemn(BTreeSet::new()).await.unwrap(),
+        }
+        let swept = sweep(&store, &garbage, Duration::ZERO).await;
+        waits(&swept, |wait| *wait == Wait::Uncondemned);
+    }
+    let gone = Digest::sha256(b"never here");
+    let result = store.rescue(vec![gone]).await;
+    assert!(matches!(result, Err(StoreError::Missing { .. })));
+}
+
+async fn a_lease_protects_what_was_condemned_under_it<S: Collect>(store: S) {
+    let digest = put(&store, &noise(1, 500)).await.unwrap();
+    let garbage = bytes_of(digest);
+    let lease = store.lease().await.unwrap();
+    store.condemn(garbage.clone()).await.unwrap();
+    let swept = sweep(&store, &garbage, Duration::ZERO).await;
+    waits(&swept, |wait| *wait == Wait::Lease);
+    drop(lease);
+    let swept = sweep(&store, &garbage, Duration::ZERO).await;
+    assert_eq!(swept.contents, [(digest, 500)]);
+}
+
+async fn names_are_swept_unless_their_repository_changed<S: Collect>(store: S) {
+    let bytes = noise(1, 500);
+    let digest = put(&store, &bytes).await.unwrap();
+    let changes = vec![manifest("a", digest, 500), tag("a", "1", digest)];
+    let first = commit(&store, changes).await.unwrap();
+    let name = "a".parse().unwrap();
+    let claim = Claim::Manifest("a".parse().unwrap());
+    let garbage = BTreeSet::from([Garbage { digest, claim }]);
+    store.condemn(garbage.clone()).await.unwrap();
+    let other = put(&store, &noise(2, 100)).await.unwrap();
+    let changes = vec![blob("a", other, 100)];
+    commit(&store, changes).await.unwrap();
+    let at = Time::from_unix(1_796_000_000);
+    // decided before that
+    let swept = store.sweep(first, garbage.clone(), Duration::ZERO, at);
+    waits(&swept.await.unwrap(), |wait| *wait == Wait::Changed);
+    let swept = sweep(&store, &garbage, Duration::ZERO).await;
+    assert_eq!(swept.names, Vec::from_iter(garbage));
+    let repository = store.repository(&name).await.unwrap().unwrap();
+    assert!(repository.manifests.is_empty() && repository.tags.is_empty());
+    assert!(content(&store, &digest).await.is_some());
 }

@@ -18,6 +18,7 @@ mod last_step;
 mod manage;
 mod processes;
 mod properties;
+mod pruning;
 mod records;
 mod scenario;
 mod site;

@@ -57,10 +57,14 @@ impl Ground for OnDisk<'_> {
             let Some(record) = records::read(&self.writable.layout, number)? else {
                 return Ok(None); // it was trimmed
             };
-            if record.cause == Cause::Collect || record.cause == Cause::Prune {
+            if record.cause == Cause::Collect {
                 continue; // that only takes away
             }
+            let prune = record.cause == Cause::Prune;
             for recorded in &record.changes {
+                if prune && !matches!(recorded.change, Change::Site { .. }) {
+                    continue; // that does too, but for its lists of what is here
+                }
                 touch(&mut touched, &recorded.change);
             }
         }

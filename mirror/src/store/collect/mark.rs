@@ -34,12 +34,19 @@ pub(crate) struct KeptRepository {
 }
 
 impl Kept {
-    /// Keeps everything these names reach.
-    pub(crate) fn add(&mut self, names: &Names) {
+    /// Keeps everything these names reach but what was given up.
+    pub(crate) fn add_without(
+        &mut self,
+        names: &Names,
+        given_up: impl Fn(&RepositoryName, &Digest) -> bool,
+    ) {
         for (name, repository) in &names.repositories {
             let kept = self.repositories.entry(name.clone()).or_default();
-            kept.manifests.extend(repository.manifests.keys().copied());
-            kept.blobs.extend(repository.blobs.keys().copied());
+            let stays = |digest: &&Digest| !given_up(name, digest);
+            let manifests = repository.manifests.keys().filter(stays);
+            kept.manifests.extend(manifests.copied());
+            let blobs = repository.blobs.keys().filter(stays);
+            kept.blobs.extend(blobs.copied());
         }
         for (folder, site) in &names.sites {
             self.files

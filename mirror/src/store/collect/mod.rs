@@ -26,6 +26,7 @@ use kubepkg_core::store::{Cause, Collect, Garbage, StoreError, Swept};
 use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
 
+pub(crate) use mark::subject_of;
 pub use report::{Amount, Collected, Reason, Waiting};
 pub use run::{Collecting, GRACE, KEEP_IMPORTS};
 pub(super) use served::Served;

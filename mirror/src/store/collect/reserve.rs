@@ -2,10 +2,13 @@
 
 use std::fs;
 
+use std::sync::Arc;
+
 use kubepkg_core::store::StoreError;
 
+use super::super::FileStore;
 use super::super::disk::failed;
-use super::super::open::{RESERVE, Writable, make_reserve};
+use super::super::open::{Opened, RESERVE, Writable, make_reserve};
 use super::super::work::ignore_missing;
 
 /// As long as this lives the reserve's room is free; then it is taken again.
@@ -16,10 +19,7 @@ impl<'w> Released<'w> {
     pub(in super::super) fn where_full(
         writable: &'w Writable,
     ) -> Result<Option<Released<'w>>, StoreError> {
-        let root = writable.layout.root();
-        let found = rustix::fs::statvfs(root)
-            .map_err(|e| failed("ask for the free space of", root)(e.into()))?;
-        match found.f_bavail.saturating_mul(found.f_frsize) < RESERVE {
+        match is_full(writable)? {
             true => Released::now(writable).map(Some),
             false => Ok(None),
         }
@@ -27,16 +27,58 @@ impl<'w> Released<'w> {
 
     /// Releases it.
     pub(in super::super) fn now(writable: &'w Writable) -> Result<Released<'w>, StoreError> {
-        let path = writable.layout.reserve();
-        ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))?;
+        release(writable)?;
         Ok(Released(writable))
     }
 }
 
 impl Drop for Released<'_> {
     fn drop(&mut self) {
-        if let Err(e) = make_reserve(&self.0.layout, &self.0.disk) {
-            tracing::warn!(error = %e, "the disk is still too full for its reserve");
+        retake(self.0);
+    }
+}
+
+/// [`Released`], for work that is done in several steps on a store.
+pub(crate) struct Room(Arc<Opened>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Ok(writable) = self.0.writable() {
+            retake(writable);
         }
+    }
+}
+
+impl FileStore {
+    /// Releases the reserve where less than it is free, for as long as the answer lives.
+    pub(crate) async fn reserve_where_full(&self) -> Result<Option<Room>, StoreError> {
+        match self.work(|opened| is_full(opened.writable()?)).await? {
+            true => self.reserve().await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Releases the reserve, for as long as the answer lives.
+    pub(crate) async fn reserve(&self) -> Result<Room, StoreError> {
+        self.work(|opened| release(opened.writable()?)).await?;
+        Ok(Room(Arc::clone(&self.opened)))
+    }
+}
+
+fn is_full(writable: &Writable) -> Result<bool, StoreError> {
+    let root = writable.layout.root();
+    let found = rustix::fs::statvfs(root)
+        .map_err(|e| failed("ask for the free space of", root)(e.into()))?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize) < RESERVE)
+}
+
+fn release(writable: &Writable) -> Result<(), StoreError> {
+    let path = writable.layout.reserve();
+    ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))
+}
+
+fn retake(writable: &Writable) {
+    if let Err(e) = make_reserve(&writable.layout, &writable.disk) {
+        tracing::warn!(error = %e, "the disk is still too full for its reserve");
     }
 }
