@@ -25,7 +25,7 @@ impl Wire {
 
     /// Sends at most `len` bytes of the part that was handed over.
     fn poll_part(&self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<usize>> {
-        let mut send = || {
+        let send = || {
             self.handoff.send(|part| match part {
                 Some(part) if len <= part.left => self.send_file(part, len),
                 _ => Err(broken("a placeholder came without its file")),
@@ -33,7 +33,7 @@ impl Wire {
         };
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
-            match self.stream.try_io(Interest::WRITABLE, &mut send) {
+            match self.stream.try_io(Interest::WRITABLE, send) {
                 Err(error)
                     if matches!(
                         error.kind(),

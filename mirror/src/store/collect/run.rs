@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{Cause, Claim, Garbage, Names, StoreError, Swept};
+use kubepkg_core::store::{Cause, Claim, Garbage, Names, StoreError, Swept, Wait};
 use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
 
@@ -185,10 +185,24 @@ fn once(
             let marked = mark::repository(&name, repository, kept, may_go, &mut reading);
             let swept_now =
                 protocol::sweep(&on_disk, names.sequence, marked.garbage, collecting.grace)?;
-            add(&mut swept, swept_now);
             // as it is from now on, for what is condemned
             let given_up = |digest: &Digest| given_up(&name, digest);
             let marked = mark::repository(&name, repository, kept, given_up, &mut reading);
+            let told: BTreeSet<&Garbage> = (swept_now.names.iter())
+                .chain(swept_now.waiting.iter().map(|(garbage, _)| garbage))
+                .collect();
+            let untold = marked
+                .garbage
+                .iter()
+                .filter(|garbage| !told.contains(garbage));
+            let waiting = untold
+                .filter(|garbage| ledger.holds(garbage))
+                .map(|garbage| {
+                    let judged = ledger.judge(garbage, now, grace, leased);
+                    (garbage.clone(), judged.err().unwrap_or(Wait::Changed))
+                });
+            swept.waiting.extend(waiting);
+            add(&mut swept, swept_now);
             reached.repositories.insert(name, marked);
         }
     }
