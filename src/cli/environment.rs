@@ -131,6 +131,7 @@ pub const WITHOUT: &[&str] = &[
     "undelegate",
     "untagged",
     "verify",
+    "yes",
 ];
 
 /// Flags that answer one question together. One of them on the command line is the whole

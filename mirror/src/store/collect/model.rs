@@ -378,14 +378,9 @@ fn scenario(broken: Broken) {
     }
     spawn(
         &two,
-        Box::new(move |process| {
-            // where there is no grace, so little time passes that one would have protected
-            let step = match broken {
-                Broken::NoGrace => 1,
-                _ => GRACE / 2 + 1,
-            };
+        Box::new(|process| {
             for _ in 0..3 {
-                process.world.disk().served += step;
+                process.world.disk().served += GRACE / 2 + 1;
                 process.collect();
             }
         }),
@@ -415,12 +410,35 @@ fn a_push_confirmed_within_the_grace_never_fails() {
     shuttle::check_pct(|| scenario(Broken::Nothing), SCHEDULES, 3);
 }
 
+/// A client that asks, and comes with the manifest after two collections.
+fn asked_before_collections(broken: Broken) {
+    let world = World::new(broken);
+    let process = Process::new(&world);
+    let name: RepositoryName = "a".parse().unwrap();
+    let blob = Digest::sha256("pushed before, never named");
+    process.publish(blob);
+    assert!(process.join(&name, blob));
+    assert!(process.head(&name, blob).is_some());
+    for _ in 0..2 {
+        process.collect();
+    }
+    assert!(process.put_manifest(&name, blob), "it was confirmed");
+}
+
 #[test]
 fn every_rule_is_needed() {
-    for broken in [Broken::RescueForgotten, Broken::NobodyTold, Broken::NoGrace] {
+    let fails = |scenario: fn(Broken), broken, schedules| {
         let found = catch_unwind(AssertUnwindSafe(|| {
-            shuttle::check_random(move || scenario(broken), 10 * SCHEDULES);
+            shuttle::check_random(move || scenario(broken), schedules);
         }));
-        assert!(found.is_err(), "{broken:?} does not show");
+        found.is_err()
+    };
+    for broken in [Broken::RescueForgotten, Broken::NobodyTold] {
+        assert!(
+            fails(scenario, broken, 10 * SCHEDULES),
+            "{broken:?} does not show"
+        );
     }
+    assert!(!fails(asked_before_collections, Broken::Nothing, 1));
+    assert!(fails(asked_before_collections, Broken::NoGrace, 1));
 }
