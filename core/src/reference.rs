@@ -19,6 +19,13 @@ pub const DOCKER_HUB: &str = "docker.io";
 /// Longest reference that is looked at.
 pub const MAX_REFERENCE: usize = 1024;
 
+/// Longest host: a name of the DNS (253 characters) with a port.
+const MAX_HOST: usize = 259;
+
+/// Longest path, as registries and their clients have it (OCI distribution specification,
+/// "Pulling manifests").
+const MAX_PATH: usize = 255;
+
 /// A reference: `host/path[:tag][@digest]`, at least one of tag and digest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
@@ -44,11 +51,11 @@ pub enum Why {
     /// Empty, or longer than [`MAX_REFERENCE`].
     #[error("it is empty or longer than {MAX_REFERENCE} characters")]
     Length,
-    /// The host is not `name[:port]`.
-    #[error("the host must read name or name:port")]
+    /// The host is not `name[:port]`, or cannot be told from the first element of a path.
+    #[error("the host must read name.domain, name:port or localhost")]
     Host,
     /// The path is not made of legal elements.
-    #[error("the path must be lower-case elements joined by '/'")]
+    #[error("the path must be lower-case elements joined by '/', at most {MAX_PATH} characters")]
     Path,
     /// The tag is not legal.
     #[error(transparent)]
@@ -213,7 +220,10 @@ fn parse(text: &str) -> Result<Reference, Why> {
     };
     let (host, path) = match name.split_once('/') {
         Some((first, path)) if is_host(first) => {
-            (canonical_host(first).ok_or(Why::Host)?, path.to_owned())
+            // `QUAY/a`: Docker takes it for a host by its capitals, and in its canonical form
+            // for a path at Docker Hub
+            let host = canonical_host(first).filter(|host| is_host(host) && host.len() <= MAX_HOST);
+            (host.ok_or(Why::Host)?, path.to_owned())
         }
         _ => (DOCKER_HUB.to_owned(), name.to_owned()),
     };
@@ -222,7 +232,7 @@ fn parse(text: &str) -> Result<Reference, Why> {
     } else {
         path
     };
-    if !path.split('/').all(is_repository_element) {
+    if path.len() > MAX_PATH || !path.split('/').all(is_repository_element) {
         return Err(Why::Path);
     }
     let tag = match (tag, &digest) {
@@ -320,6 +330,7 @@ mod tests {
             "host:0/a",
             "-x.io/a",
             "x..io/a",
+            "QUAY/a",
             "a/b:",
             bad_digest,
             "a b",

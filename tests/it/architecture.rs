@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // not published
     ("kubepkg-test-support", &["kubepkg-core"]),
     ("kubepkg-bench", &["kubepkg-core", "kubepkg-mirror"]),
-    ("kubepkg-fuzz-checks", &["kubepkg-core"]),
+    ("kubepkg-fuzz-checks", &["kubepkg-core", "kubepkg-mirror"]),
     (
         "kubepkg-sample-internet",
         &["kubepkg-core", "kubepkg-mirror"],

@@ -5,9 +5,11 @@
 //! targets in `fuzz/fuzz_targets/` with whatever the fuzzer makes up, and by the test of this
 //! crate with the seeds in `fuzz/corpus/`, damaged in simple ways.
 
+mod content;
 mod index;
 mod keys;
 mod plan;
+mod registry;
 mod sources;
 mod trust;
 mod version;
@@ -19,15 +21,20 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All of them.
 pub const TARGETS: &[Target] = &[
     ("constraint", version::constraint),
+    ("head", content::head),
     ("index", index::index),
     ("installed", plan::installed),
     ("key_encrypted", keys::encrypted),
     ("key_private", keys::private),
     ("key_public", keys::public),
     ("lock", plan::lock),
+    ("manifest", content::manifest),
     ("memory", trust::memory),
+    ("record", registry::record),
+    ("reference", content::reference),
     ("request", plan::request),
     ("root", trust::root),
+    ("route", registry::route),
     ("signatures", index::signatures),
     ("sources", sources::sources),
     ("trust_file", trust::trust_file),
