@@ -4,8 +4,10 @@
 //! looked at; everything else is carried as it came.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::descriptor::{Descriptor, media_type};
 use crate::error::{Classify, Kind};
@@ -102,6 +104,12 @@ impl Manifest {
         }
         let wire: Wire =
             serde_json::from_slice(bytes).map_err(|e| ManifestError::Shape(e.to_string()))?;
+        // whoever looks for all it names, as collection does, reads more of it than is used here
+        serde_json::from_slice::<Readable>(bytes).map_err(|e| {
+            ManifestError::Shape(format!(
+                "{e}; it may be nested 127 levels deep, and its numbers have to fit in 64 bits"
+            ))
+        })?;
         match wire.schema_version {
             2 => {}
             1 => return Err(ManifestError::Schema1),
@@ -184,6 +192,58 @@ impl Manifest {
     }
 }
 
+/// JSON of any kind that can be read to its last level. What is merely ignored may be nested
+/// as deep as it likes.
+struct Readable;
+
+impl<'de> Deserialize<'de> for Readable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Readable, D::Error> {
+        deserializer.deserialize_any(Readable)
+    }
+}
+
+impl<'de> Visitor<'de> for Readable {
+    type Value = Readable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Readable, E> {
+        Ok(Readable)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Readable, A::Error> {
+        while values.next_element::<Readable>()?.is_some() {}
+        Ok(Readable)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Readable, A::Error> {
+        while members.next_entry::<Readable, Readable>()?.is_some() {}
+        Ok(Readable)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,5 +277,24 @@ mod tests {
             Manifest::parse(&vec![b' '; 5 << 20], None),
             Err(ManifestError::TooLarge)
         );
+    }
+
+    #[test]
+    fn what_nobody_can_read_to_the_end_is_refused() {
+        let with = |odd: &str| {
+            let text = format!(
+                r#"{{"schemaVersion":2,"mediaType":"{}","manifests":[],"odd":{odd}}}"#,
+                media_type::OCI_INDEX
+            );
+            Manifest::parse(text.as_bytes(), None)
+        };
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        for fine in [&nested(126), "[1,-1,1.5,null,true,\"x\",{\"a\":{}}]"] {
+            with(fine).unwrap();
+        }
+        for bad in [&nested(127), &nested(100_000), "1e999"] {
+            let error = with(bad).unwrap_err().to_string();
+            assert!(error.contains("127 levels"), "{error}");
+        }
     }
 }

@@ -362,3 +362,19 @@ async fn invalid_tag_is_400() {
         assert_eq!(answer.status, 201, "{tag}");
     }
 }
+
+#[tokio::test]
+async fn a_manifest_nested_too_deep_for_collection_is_refused() {
+    let site = Site::start().await;
+    let mut manifest = site.image("a", "deep").await.to_string();
+    assert_eq!(manifest.pop(), Some('}'));
+    let (open, close) = ("[".repeat(500), "]".repeat(500));
+    let deep = format!("{manifest},\"odd\":{open}{close}}}");
+    let lines = [("Content-Type", OCI_IMAGE)];
+    let target = "/v2/a/manifests/1";
+    let answer = site.send("PUT", target, &lines, deep.as_bytes()).await;
+    refused(&answer, 400, "MANIFEST_INVALID");
+    let told = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(told.contains("nested"), "{told}");
+    assert_eq!(site.get(target).await.status, 404);
+}
