@@ -4,7 +4,9 @@
 //! 40 GB over a slow line is as welcome as a short one.
 
 mod connection;
+mod crowd;
 mod guard;
+mod open_files;
 mod wire;
 
 use std::future::Future;
@@ -18,9 +20,11 @@ use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::store::StoreError;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 
 use self::connection::{Connections, Phase};
+use self::crowd::Crowd;
+pub use self::open_files::raise_open_files;
 use crate::http::Server;
 
 /// The address a request came from; an extension of every request.
@@ -34,7 +38,7 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a client may take to send the head of a request, once it has begun.
     pub head: Duration,
-    /// Connections at once; more wait in the system's queue.
+    /// Connections at once; more are told to come again.
     pub connections: usize,
     /// After the end was asked for: how long answers under way may take.
     pub drain: Duration,
@@ -115,13 +119,19 @@ pub async fn serve_with(
     source.names().await.map_err(ServeError::Store)?;
 
     let room = Arc::new(Semaphore::new(limits.connections));
+    let crowd = Crowd::new();
     let connections = Connections::new(server.into_answers(), limits);
     let (phase, watched) = watch::channel(Phase::Serving);
     let mut shutdown = pin!(shutdown);
     loop {
-        let (stream, peer, permit) = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accept(&listener, &room) => accepted?,
+            accepted = accept(&listener) => accepted?,
+        };
+        // never closed, so there is no other error
+        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+            crowd.refuse(stream, limits.connections);
+            continue;
         };
         let (connections, watched) = (connections.clone(), watched.clone());
         tokio::spawn(async move {
@@ -143,16 +153,11 @@ pub async fn serve_with(
     Ok(())
 }
 
-/// The next connection, as soon as there is room for one.
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> Result<(TcpStream, SocketAddr, Option<OwnedSemaphorePermit>), ServeError> {
-    // the semaphore is never closed; without a permit the connection is merely uncounted
-    let permit = Arc::clone(room).acquire_owned().await.ok();
+/// The next connection.
+async fn accept(listener: &TcpListener) -> Result<(TcpStream, SocketAddr), ServeError> {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return Ok((stream, peer, permit)),
+            Ok(accepted) => return Ok(accepted),
             // the socket itself cannot be used, now or later
             Err(error)
                 if matches!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kubepkg_mirror::http::Server;
 use kubepkg_mirror::keeper::{Keeper, Settings};
-use kubepkg_mirror::serve::{ServeError, serve};
+use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
 use kubepkg_mirror::store::FileStore;
 use kubepkg_mirror::wanted::Wanted;
 use tokio::net::TcpListener;
@@ -48,13 +48,14 @@ impl Keeping {
         store: FileStore,
         listener: TcpListener,
         server: Server,
+        limits: Limits,
         interrupt: Interrupt,
     ) -> Result<(), ServeError> {
         let wanted = Arc::new(Wanted::default());
         let server = server.count_misses(Arc::clone(&wanted));
         let (serving, over) = watch::channel(());
         let served = async move {
-            let served = serve(listener, server, interrupt.requested()).await;
+            let served = serve_with(listener, server, limits, interrupt.requested()).await;
             drop(serving);
             served
         };

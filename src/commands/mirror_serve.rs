@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kubepkg_core::store::StoreError;
 use kubepkg_mirror::http::{PushSettings, Server};
-use kubepkg_mirror::serve::serve;
+use kubepkg_mirror::serve::{Limits, raise_open_files, serve_with};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use tokio::net::TcpListener;
 
@@ -114,11 +114,14 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             };
             server = server.accept_pushes(store.clone(), settings);
         }
+        let limits = Limits::default().within(raise_open_files());
         if store.can_write() {
             let keeping = &arguments.keeping;
-            keeping.serve(store, listener, server, interrupt).await?;
+            keeping
+                .serve(store, listener, server, limits, interrupt)
+                .await?;
         } else {
-            serve(listener, server, interrupt.requested()).await?;
+            serve_with(listener, server, limits, interrupt.requested()).await?;
         }
         printer.say("stopped");
         Ok(())
