@@ -10,6 +10,7 @@ mod sources;
 mod trust;
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -191,6 +192,8 @@ impl Verb {
             Verb::Mirror(MirrorVerb::Stat(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Check(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Wanted(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::Gc(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::Prune(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Backup(arguments)) => &arguments.reporting,
             Verb::Bundle(BundleVerb::Create(_))
             | Verb::Mirror(_)
@@ -199,6 +202,26 @@ impl Verb {
             | Verb::Trust(_) => return false,
         };
         reporting.output == Format::Json
+    }
+
+    /// The store that is worked on, where it is the mirror's.
+    pub fn store(&self) -> Option<&Path> {
+        let Verb::Mirror(verb) = self else {
+            return None;
+        };
+        Some(match verb {
+            MirrorVerb::Serve(arguments) => &arguments.store,
+            MirrorVerb::List(arguments) => &arguments.store,
+            MirrorVerb::Stat(arguments) => &arguments.store,
+            MirrorVerb::Copy(arguments) => &arguments.store,
+            MirrorVerb::Tag(arguments) => &arguments.store,
+            MirrorVerb::Rm(arguments) => &arguments.store,
+            MirrorVerb::Prune(arguments) => &arguments.store,
+            MirrorVerb::Check(arguments) => &arguments.store,
+            MirrorVerb::Gc(arguments) => &arguments.store,
+            MirrorVerb::Wanted(arguments) => &arguments.store,
+            MirrorVerb::Backup(arguments) => &arguments.store,
+        })
     }
 }
 

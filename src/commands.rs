@@ -25,7 +25,7 @@ pub mod repo_keygen;
 pub mod repo_show;
 pub mod repo_withdraw;
 pub mod search;
-mod store_folder;
+pub mod store_folder;
 pub mod trust_reset;
 pub mod trust_root;
 pub mod trust_show;

@@ -50,12 +50,16 @@ fn run(arguments: &[OsString]) -> ExitCode {
         printer.warn(&told);
     }
     let json = cli.verb.wants_json();
+    let store = cli.verb.store().map(ToOwned::to_owned);
     match commands::run(cli.verb, &printer) {
         Ok(()) => ExitCode::SUCCESS,
         // who reads our output has enough of it: that is no failure
         Err(error) if report::is_closed_output(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let report = Report::of(&error);
+            let mut report = Report::of(&error);
+            if let (Some(hint), Some(store)) = (&mut report.hint, &store) {
+                *hint = commands::store_folder::typeable(hint, store);
+            }
             printer.report(&report, json);
             ExitCode::from(report.exit)
         }

@@ -98,7 +98,8 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         Format::Json => printer.answer_json(&as_json(&checked))?,
         Format::Table => {
             for finding in &checked.findings {
-                printer.answer(&told(finding))?;
+                let told = told(finding);
+                printer.answer(&store_folder::typeable(&told, &arguments.store))?;
             }
             printer.say(&format!(
                 "read {} in {} as of commit {} in {}; {}",

@@ -80,7 +80,10 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         None => printer.say("nothing to do"),
         Some(number) => {
             printer.say(&format!("pruned as commit {number}"));
-            printer.say("the bytes are freed when they are collected: kubepkg mirror gc");
+            printer.say(&store_folder::typeable(
+                "the bytes are freed when they are collected: kubepkg mirror gc",
+                &arguments.store,
+            ));
         }
     }
     Ok(())

@@ -47,9 +47,56 @@ pub fn must_be_found(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// What a library says with commands in it, so that they can be typed: each names the store. A
+/// library does not know by which flag that was given.
+pub fn typeable(text: &str, folder: &Path) -> String {
+    const COMMAND: &str = "kubepkg mirror ";
+    let mut typeable = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(COMMAND) {
+        let after = at + COMMAND.len();
+        let verb = rest[after..]
+            .find(|c: char| !c.is_ascii_lowercase())
+            .unwrap_or(rest.len() - after);
+        typeable.push_str(&rest[..after + verb]);
+        rest = &rest[after + verb..];
+        if !rest.trim_start().starts_with("--store") {
+            typeable.push_str(&format!(" --store {}", quoted(folder)));
+        }
+    }
+    typeable + rest
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,=".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commands_in_hints_name_the_store() {
+        let hint = |text| typeable(text, Path::new("/srv/m 1"));
+        assert_eq!(
+            hint("run `kubepkg mirror check --repair`, or kubepkg mirror gc"),
+            "run `kubepkg mirror check --store '/srv/m 1' --repair`, or kubepkg mirror gc --store \
+             '/srv/m 1'"
+        );
+        for same in ["kubepkg mirror gc --store x", "kubepkg bundle import", ""] {
+            assert_eq!(hint(same), same);
+        }
+        assert_eq!(
+            typeable("`kubepkg mirror list a/b` shows", Path::new("m")),
+            "`kubepkg mirror list --store m a/b` shows"
+        );
+    }
     use crate::report::Report;
 
     #[test]
