@@ -78,6 +78,7 @@ classified_types![
     kubepkg_importer::WantError,
     kubepkg_mirror::manage::ManageError,
     kubepkg_mirror::serve::ServeError,
+    kubepkg_mirror::sink::SinkError,
     kubepkg_node_config::Error,
     kubepkg_remote::RemoteError,
 ];

@@ -17,10 +17,14 @@ use kubepkg_core::time::Time;
 use tokio::task::JoinSet;
 
 use crate::store::{Collected, Collecting, FileStore, GRACE, KEEP_IMPORTS, TICK};
+use crate::told::told;
 pub use socket::{Asked, ask};
 
 /// How often a store is collected unless said otherwise.
 pub const EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Over how long the first collections of servers that start together are spread.
+const SPREAD: Duration = Duration::from_secs(10 * 60);
 
 /// How often abandoned uploads are looked for.
 const UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
@@ -139,7 +143,7 @@ impl Keeper {
             () = self.keep() => {}
         }
         if let Err(error) = self.store.stop_serving().await {
-            tracing::warn!(%error, "how long the store was served could not be noted");
+            tracing::warn!(error = %told(&error), "how long the store was served could not be noted");
         }
     }
 
@@ -154,14 +158,16 @@ impl Keeper {
             let turn = move |store: FileStore| -> Turn {
                 Box::pin(async move {
                     let collected = store.collect(settings.collecting()).await?;
-                    told(&collected);
+                    report(&collected);
                     Ok(())
                 })
             };
+            let last = self.store.last_collected();
+            let first = first_wait(settings.every, last, Time::now(), share());
             everything.push(again(
                 self.store.clone(),
                 "collection",
-                self.settings.every,
+                (first, settings.every),
                 Arc::new(turn),
             ));
         }
@@ -170,7 +176,7 @@ impl Keeper {
             everything.push(again(
                 self.store.clone(),
                 name,
-                every,
+                (every, every),
                 Arc::clone(&chore.turn),
             ));
         }
@@ -182,7 +188,9 @@ impl Keeper {
         while let Some(ended) = tasks.join_next().await {
             match ended {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::error!(%error, "the store is kept without this"),
+                Ok(Err(error)) => {
+                    tracing::error!(error = %told(&error), "the store is kept without this")
+                }
                 Err(error) => tracing::error!(%error, "a part of the store's keeping ended"),
             }
         }
@@ -194,7 +202,7 @@ impl Keeper {
             match self.store.start_serving().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the store cannot be kept"),
+                Err(error) => tracing::warn!(error = %told(&error), "the store cannot be kept"),
             }
             tokio::time::sleep(TICK).await;
         }
@@ -216,29 +224,52 @@ async fn count(store: FileStore) -> Result<(), StoreError> {
     loop {
         tokio::time::sleep(TICK).await;
         if let Err(error) = store.note_served().await {
-            tracing::warn!(%error, "how long the store is served could not be noted");
+            tracing::warn!(error = %told(&error), "how long the store is served could not be noted");
         }
     }
 }
 
-/// Does something every so often, for ever.
+/// How long to wait for the first collection: until it is due after the last one, and a little
+/// longer, a `share` of [`SPREAD`], so that servers that start together do not all begin at once.
+/// A server that is started anew each night would else never come to one.
+fn first_wait(every: Duration, last: Option<Time>, now: Time, share: f64) -> Duration {
+    let since = last.and_then(|last| u64::try_from(now.since(last)).ok());
+    // a clock that was set back is no reason to wait for years
+    let left = since.map_or(Duration::ZERO, |since| {
+        every.saturating_sub(Duration::from_secs(since))
+    });
+    left + SPREAD.min(every).mul_f64(share)
+}
+
+/// A random number of at least 0 and below 1.
+fn share() -> f64 {
+    let mut bytes = [0; 4];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX),
+        Err(_) => 0.5,
+    }
+}
+
+/// Does something every so often, for ever; the first time after another while.
 fn again(
     store: FileStore,
     name: &'static str,
-    every: Duration,
+    (first, every): (Duration, Duration),
     turn: Arc<dyn Fn(FileStore) -> Turn + Send + Sync>,
 ) -> Turn {
     Box::pin(async move {
+        let mut wait = first;
         loop {
-            tokio::time::sleep(every).await;
+            tokio::time::sleep(wait).await;
+            wait = every;
             if let Err(error) = turn(store.clone()).await {
-                tracing::warn!(%error, task = name, "it is tried again later");
+                tracing::warn!(error = %told(&error), task = name, "it is tried again later");
             }
         }
     })
 }
 
-fn told(collected: &Collected) {
+fn report(collected: &Collected) {
     tracing::info!(
         condemned = collected.condemned.contents,
         removed = collected.removed.contents,
@@ -247,5 +278,32 @@ fn told(collected: &Collected) {
     );
     for (repository, manifest) in &collected.unreadable {
         tracing::warn!(%repository, %manifest, "nothing is collected there: a manifest cannot be read");
+    }
+    for record in &collected.damaged_records {
+        tracing::warn!(
+            record,
+            "what was imported before stays: this commit record cannot be read"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_collection_is_due_after_the_last_one_of_the_server_before() {
+        let hour = Duration::from_secs(3600);
+        let now = Time::from_unix(1_796_000_000);
+        let ago = |seconds: i64| Some(Time::from_unix(1_796_000_000 - seconds));
+        let wait = |last| first_wait(6 * hour, last, now, 0.0);
+        assert_eq!(wait(None), Duration::ZERO);
+        assert_eq!(wait(ago(2 * 3600)), 4 * hour);
+        assert_eq!(wait(ago(600 * 3600)), Duration::ZERO);
+        assert_eq!(wait(ago(-3600)), Duration::ZERO);
+        assert_eq!(first_wait(6 * hour, None, now, 0.5), SPREAD / 2);
+        let often = Duration::from_secs(10);
+        assert_eq!(first_wait(often, None, now, 0.5), often / 2);
+        assert!((0.0..=1.0).contains(&share()));
     }
 }

@@ -16,4 +16,5 @@ pub mod serve;
 pub mod sink;
 pub mod source;
 pub mod store;
+mod told;
 pub mod wanted;

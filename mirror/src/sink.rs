@@ -9,6 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Batch, Committed, StoreError};
 use kubepkg_core::{Algorithm, Digest};
@@ -55,6 +56,34 @@ impl From<StoreError> for SinkError {
     }
 }
 
+impl Classify for SinkError {
+    fn kind(&self) -> Kind {
+        match self {
+            SinkError::Mismatch { .. } => Kind::Refused,
+            SinkError::Store(error) => error.kind(),
+            SinkError::Full | SinkError::Busy | SinkError::TooMany => Kind::Failed,
+        }
+    }
+
+    fn place(&self) -> Option<String> {
+        match self {
+            SinkError::Store(error) => error.place(),
+            _ => None,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            SinkError::Store(error) => error.hint(),
+            _ => None,
+        }
+    }
+
+    fn retry(&self) -> bool {
+        matches!(self, SinkError::Full | SinkError::Busy | SinkError::TooMany)
+    }
+}
+
 /// Keeps what was published while it lives, until it has a name.
 pub trait Kept: Send + Sync {}
 
@@ -84,6 +113,11 @@ pub trait Sink: Send + Sync + 'static {
         id: &'a str,
         expected: u64,
     ) -> SinkFuture<'a, Option<Box<dyn Upload>>>;
+
+    /// What an upload of `repository` became, if it ended well a short while ago.
+    fn finished(&self, _repository: &RepositoryName, _id: &str) -> Option<(Digest, u64)> {
+        None
+    }
 
     /// Publishes something small that was already found to have its digest.
     fn put(&self, digest: Digest, bytes: Bytes) -> SinkFuture<'_, Box<dyn Kept>>;

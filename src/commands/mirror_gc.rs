@@ -66,6 +66,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             }
         }
     }
+    for record in &collected.damaged_records {
+        printer.warn(&format!(
+            "what was imported before commit {record} stays: its record cannot be read; see \
+             kubepkg mirror check --store {}",
+            arguments.store.display()
+        ));
+    }
     for (repository, manifest) in &collected.unreadable {
         printer.warn(&format!(
             "nothing is collected in {repository}: its manifest {manifest} cannot be read; see \
@@ -122,6 +129,12 @@ fn told(collected: &Collected) -> String {
             Reason::Changed => "because its repository changed meanwhile".to_owned(),
         };
         lines.push(format!("waiting: {}, {why}", amount(&waiting.amount)));
+    }
+    if collected.kept_for_imports.contents > 0 {
+        lines.push(format!(
+            "kept: {} that no name needs, to go back to one of the last imports",
+            amount(&collected.kept_for_imports)
+        ));
     }
     if collected.sets > 0 {
         let sets = many(collected.sets, "old set", "old sets");

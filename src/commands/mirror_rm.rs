@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubepkg_mirror::manage::{Closure, Removal, removal, remove};
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::store::{FileStore, KEEP_IMPORTS, OpenMode};
 use kubepkg_mirror::wanted::Reference;
 
 use super::{mirror_reference, store_folder};
@@ -45,32 +45,68 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let Reference { repository, target } = &arguments.reference;
     let again = "run the same command again: it finishes, or finds nothing";
     if arguments.dry_run {
-        let plan = interrupt::run(printer, again, async {
+        let (plan, kept) = interrupt::run(printer, again, async {
             let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
             let names = store.names().await?;
             let mut closure = Closure::new(&store);
-            Ok(removal(
-                &mut closure,
-                &names,
-                repository,
-                target,
-                arguments.force,
-            )?)
+            let force = arguments.force;
+            let plan = removal(&mut closure, &names, repository, target, force)?;
+            let kept = kept_for_imports(&store, &plan).await?;
+            Ok((plan, kept))
         })?;
         printer.answer(&told(&arguments.reference, &plan))?;
+        say_kept(kept, printer);
+        warn_unjudged(&arguments, &plan, printer);
         printer.say("nothing was changed (--dry-run)");
         return Ok(());
     }
-    let (number, removed) = interrupt::run(printer, again, async {
+    let (number, removed, kept) = interrupt::run(printer, again, async {
         let store = FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
-        Ok(remove(&store, repository, target, arguments.force).await?)
+        let (number, removed) = remove(&store, repository, target, arguments.force).await?;
+        let kept = kept_for_imports(&store, &removed).await?;
+        Ok((number, removed, kept))
     })?;
     printer.answer(&told(&arguments.reference, &removed))?;
+    warn_unjudged(&arguments, &removed, printer);
     printer.say(&format!("removed as commit {number}"));
     if !removed.garbage.is_empty() {
-        printer.say("the bytes are freed when they are collected: kubepkg mirror gc");
+        printer.say(&store_folder::typeable(
+            "the bytes are freed when they are collected: kubepkg mirror gc",
+            &arguments.store,
+        ));
     }
+    say_kept(kept, printer);
     Ok(())
+}
+
+/// Bytes of what became garbage that stay so that an import can be gone back to.
+async fn kept_for_imports(store: &FileStore, removal: &Removal) -> anyhow::Result<u64> {
+    let kept = store.kept_for_imports(KEEP_IMPORTS).await?;
+    let garbage = removal.garbage.iter();
+    let stays = garbage.filter(|(digest, _)| kept.contains(*digest));
+    Ok(stays.map(|(_, bytes)| bytes).sum())
+}
+
+fn say_kept(bytes: u64, printer: &Printer) {
+    if bytes > 0 {
+        printer.say(&format!(
+            "{} of them only after newer imports: one of the last {KEEP_IMPORTS} brought it and can \
+             be gone back to",
+            size(bytes)
+        ));
+    }
+}
+
+/// Says why less goes than might.
+fn warn_unjudged(arguments: &Arguments, removal: &Removal, printer: &Printer) {
+    if let Some(manifest) = removal.unjudged {
+        printer.warn(&format!(
+            "manifest {manifest} in {} cannot be read, and whatever it may need stays; see kubepkg \
+             mirror check --store {}",
+            arguments.reference.repository,
+            arguments.store.display()
+        ));
+    }
 }
 
 fn told(reference: &Reference, removal: &Removal) -> String {

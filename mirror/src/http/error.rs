@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Asking;
 use crate::route::{Ask, Place, RouteError};
+use crate::told::told;
 
 /// Seconds after which a client that was sent away may come again.
 const LATER: &str = "5";
@@ -149,10 +150,7 @@ impl ApiError {
 
     /// The store failed. The client is told no more than that; the log has the rest.
     pub fn store(error: &StoreError) -> ApiError {
-        tracing::error!(
-            error = error as &dyn std::error::Error,
-            "cannot read the store"
-        );
+        tracing::error!(error = %told(error), "cannot read the store");
         ApiError::internal()
     }
 
@@ -162,9 +160,9 @@ impl ApiError {
         ApiError::internal()
     }
 
-    /// The store failed while something was written to it.
-    pub fn unwritten(error: &(dyn std::error::Error + 'static)) -> ApiError {
-        tracing::error!(error, "cannot write to the store");
+    /// The store failed while something was written to it; `error` is what the log says of it.
+    pub fn unwritten(error: &dyn std::fmt::Display) -> ApiError {
+        tracing::error!(%error, "cannot write to the store");
         let message = "the mirror cannot write to its store; its log says why";
         ApiError::failed(message)
     }

@@ -20,6 +20,9 @@ pub struct Closure<'s> {
 pub(super) struct Reached {
     pub(super) manifests: BTreeSet<Digest>,
     pub(super) blobs: BTreeSet<Digest>,
+    /// Of the manifests those that are not here or cannot be read: what they are made of nobody
+    /// knows.
+    pub(super) unreadable: BTreeSet<Digest>,
 }
 
 impl<'s> Closure<'s> {
@@ -58,6 +61,9 @@ impl<'s> Closure<'s> {
             digest: *digest,
             source,
         })?;
+        if !digest.matches(&bytes) {
+            return Ok(None);
+        }
         Ok(Manifest::parse(&bytes, Some(media_type)).ok())
     }
 
@@ -89,13 +95,15 @@ impl<'s> Closure<'s> {
                 let tag = repository.tags.get(format!("{fallback}{ending}").as_str());
                 open.extend(tag.map(|entry| entry.digest));
             }
-            if let Some(manifest) = self.manifest(&digest, &entry.media_type)? {
-                open.extend(manifest.children().iter().map(|child| child.digest));
-                let blobs = manifest.blobs().into_iter().map(|blob| blob.digest);
-                reached
-                    .blobs
-                    .extend(blobs.filter(|d| repository.blobs.contains_key(d)));
-            }
+            let Some(manifest) = self.manifest(&digest, &entry.media_type)? else {
+                reached.unreadable.insert(digest);
+                continue;
+            };
+            open.extend(manifest.children().iter().map(|child| child.digest));
+            let blobs = manifest.blobs().into_iter().map(|blob| blob.digest);
+            reached
+                .blobs
+                .extend(blobs.filter(|d| repository.blobs.contains_key(d)));
         }
         Ok(reached)
     }

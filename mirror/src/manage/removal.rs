@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubepkg_core::Digest;
+use kubepkg_core::descriptor::media_type::is_index;
 use kubepkg_core::name::{RepositoryName, Tag};
 use kubepkg_core::store::{Change, Names};
 
@@ -20,6 +21,9 @@ pub struct Removal {
     pub manifests: BTreeMap<Digest, u64>,
     /// Blobs of these that nothing else in the repository needs.
     pub blobs: BTreeMap<Digest, u64>,
+    /// A manifest that stays and cannot be read: what it may need stays with it, and only the
+    /// tag, or the manifest that was asked for by its digest, goes.
+    pub unjudged: Option<Digest>,
     /// Of both, what no other repository needs: collection frees it.
     pub garbage: BTreeMap<Digest, u64>,
     /// The changes of names.
@@ -76,8 +80,14 @@ pub fn removal(
                     .iter()
                     .any(|child| child.digest == digest)
             };
-            if manifest.filter(needs).is_some() {
-                return needed(format!("index {index} lists it"));
+            match manifest {
+                Some(manifest) if needs(&manifest) => {
+                    return needed(format!("index {index} lists it"));
+                }
+                None if is_index(&entry.media_type) && *index != digest => {
+                    return needed(format!("index {index} cannot be read and may list it"));
+                }
+                _ => {}
             }
         }
     }
@@ -97,12 +107,21 @@ pub fn removal(
     if by_digest {
         // it was asked for by its own name
         kept.manifests.remove(&digest);
+        kept.unreadable.remove(&digest);
     }
-    let taken: BTreeSet<Digest> = gone
+    let mut taken: BTreeSet<Digest> = gone
         .manifests
         .difference(&kept.manifests)
         .copied()
         .collect();
+    removal.unjudged = kept.unreadable.first().copied();
+    let indexes = |digest: &&Digest| {
+        let entry = repository.manifests.get(digest);
+        entry.is_some_and(|entry| is_index(&entry.media_type))
+    };
+    if kept.unreadable.iter().any(|digest| indexes(&digest)) {
+        taken.retain(|manifest| by_digest && *manifest == digest);
+    }
     if taken.contains(&digest) {
         for (tag, entry) in &repository.tags {
             if taken.contains(&entry.digest) {
@@ -110,7 +129,8 @@ pub fn removal(
             }
         }
         for (blob, size) in &repository.blobs {
-            if gone.blobs.contains(blob) && !kept.blobs.contains(blob) {
+            let judged = removal.unjudged.is_none();
+            if judged && gone.blobs.contains(blob) && !kept.blobs.contains(blob) {
                 removal.blobs.insert(*blob, *size);
             }
         }

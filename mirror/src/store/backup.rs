@@ -29,6 +29,9 @@ use super::{FileStore, records, work};
 const GROUP_BYTES: u64 = 256 * 1024 * 1024;
 const GROUP_FILES: usize = 256;
 
+/// How often the names are read anew when content went away meanwhile.
+const TRIES: usize = 5;
+
 /// What a backup did.
 #[derive(Clone, Debug, Default)]
 pub struct BackedUp {
@@ -74,12 +77,33 @@ impl FileStore {
             // nobody collects what cannot be written, at least not from here
             None => None,
         };
-        let source = self.names_to_copy()?;
-        follows(&source, to)?;
-        let mut done = self.copy_content(&source, copy, jobs, progress, stop)?;
-        done.sequence = source.sequence;
-        to.take_names(&source)?;
-        Ok(done)
+        let mut copied = Count::default();
+        let mut tries = 1;
+        loop {
+            let source = self.names_to_copy()?;
+            follows(&source, to)?;
+            let mut done = self.copy_content(&source, copy, jobs, progress, stop)?;
+            // what was condemned before the lease may have been collected meanwhile, and its
+            // names with it: newer names do without
+            let overtaken = records::numbers(&self.opened.layout)?.last() > Some(&source.sequence);
+            if !done.missing.is_empty() && overtaken && tries < TRIES {
+                tries += 1;
+                copied.files += done.copied.files;
+                copied.bytes += done.copied.bytes;
+                continue;
+            }
+            done.there.files = done.there.files.saturating_sub(copied.files);
+            done.there.bytes = done.there.bytes.saturating_sub(copied.bytes);
+            done.copied.files += copied.files;
+            done.copied.bytes += copied.bytes;
+            done.sequence = source.sequence;
+            to.take_names(&source)?;
+            // there, too, clients are told that it is not here
+            for digest in done.missing.iter().chain(&done.damaged) {
+                to.note_missing(digest)?;
+            }
+            return Ok(done);
+        }
     }
 
     fn names_to_copy(&self) -> Result<Source, StoreError> {
@@ -362,6 +386,7 @@ impl Writable {
 
     fn place_names(&self, source: &Source) -> Result<(), StoreError> {
         let mine = Part::load(&self.layout, source.part.applied().keys().cloned())?;
+        let errors = self.syncer.errors();
         let mut files = Vec::new();
         let mut sets = Vec::new();
         let mut folders = BTreeSet::new();
@@ -389,14 +414,14 @@ impl Writable {
         self.work.sync(files.iter().map(|(file, _)| file))?;
         for set in sets {
             folders.extend(set.folders.iter().filter(|folder| folder.exists()).cloned());
-            self.syncer.folders(&set.folders)?;
+            self.syncer.folders(&set.folders, errors)?;
             set.set.place(&set.path)?;
         }
         for (file, path) in files {
             file.place(&path)?;
         }
         folders.retain(|folder| folder.exists());
-        self.syncer.folders(&folders)?;
+        self.syncer.folders(&folders, errors)?;
         // the files say all now
         for log in &logs {
             work::ignore_missing(fs::remove_file(log)).map_err(failed("remove", log))?;

@@ -31,6 +31,7 @@ use super::sealed::damaged;
 use super::sync::sync_folder;
 use super::work::{Temporary, TemporaryFolder};
 use super::{records, sealed, work};
+use crate::told::told;
 
 /// Files that are ready to be renamed into place, and lines to be written into logs.
 #[derive(Default)]
@@ -46,6 +47,8 @@ struct Prepared {
     before: BTreeSet<PathBuf>,
     /// Folders things are renamed into.
     into: BTreeSet<PathBuf>,
+    /// Failed syncs before any of it was written.
+    errors: u64,
 }
 
 /// The repository files of one index.
@@ -66,14 +69,7 @@ impl Writable {
         }
         let mut newest = self.generation.read()?.unwrap_or_default();
         for number in pending {
-            let record = records::require(&self.layout, number)?;
-            self.settle_record(number)?;
-            let units = record.changes.iter().map(|recorded| recorded.change.unit());
-            let mut part = Part::load(&self.layout, units)?;
-            part.redo(&record);
-            let mut prepared = self.prepare(&part, number)?;
-            // sets are placed whole, and only after their record
-            prepared.sets.retain(|set| !set.path.exists());
+            let prepared = self.prepare_again(number)?;
             self.sync_prepared(&prepared, None)?;
             self.bring_up(prepared, number)?;
             newest = number;
@@ -82,6 +78,24 @@ impl Writable {
             self.generation.write(newest)?;
         }
         Ok(newest)
+    }
+
+    /// What has to be written for a record that is there, whatever of it was written before.
+    fn prepare_again(&self, number: u64) -> Result<Prepared, StoreError> {
+        let record = records::require(&self.layout, number)?;
+        self.settle_record(number)?;
+        let units = record.changes.iter().map(|recorded| recorded.change.unit());
+        let mut part = Part::load(&self.layout, units)?;
+        part.redo(&record);
+        let mut prepared = self.prepare(&part, number)?;
+        // sets are placed whole, and only after their record
+        prepared.sets.retain(|set| !set.path.exists());
+        // a log that is there already may be new: who made it may not have come to the sync of
+        // its folder
+        let logs = prepared.lines.iter();
+        let folders = logs.filter_map(|line| Some(line.path.parent()?.to_owned()));
+        prepared.into.extend(folders);
+        Ok(prepared)
     }
 
     /// See [`kubepkg_core::store::Store::commit`].
@@ -140,7 +154,8 @@ impl Writable {
 
         let mut prepared = self.prepare(&part, number)?;
         let root = self.layout.root();
-        let unsettled_folders = self.content.unsettled(&content);
+        let changed = self.generation.counters()?.content;
+        let unsettled_folders = self.content.unsettled(&content, changed);
         for folder in &unsettled_folders {
             // who made the folder may not have come to the sync of what is above it either
             let above = self.disk.ensure_folder(root, folder)?;
@@ -181,11 +196,11 @@ impl Writable {
             Err(_) => self.forms().forget(),
         }
         if let Err(e) = brought {
-            tracing::warn!(number, error = %e, "bringing the names up to this commit again");
+            tracing::warn!(number, error = %told(&e), "bringing the names up to this commit again");
             if let Err(e) = self.redo() {
                 tracing::warn!(
                     number,
-                    error = %e,
+                    error = %told(&e),
                     "the commit is made and shown when this store is opened or changed again"
                 );
             }
@@ -289,7 +304,10 @@ impl Writable {
     /// Writes the files of all units that commit `number` changed last.
     fn prepare(&self, part: &Part, number: u64) -> Result<Prepared, StoreError> {
         let root = self.layout.root();
-        let mut prepared = Prepared::default();
+        let mut prepared = Prepared {
+            errors: self.syncer.errors(),
+            ..Prepared::default()
+        };
         for unit in part.changed_by(number) {
             let write = part.write(&self.layout, unit, number)?;
             if let Unit::Repository(name) = unit {
@@ -332,11 +350,12 @@ impl Writable {
         self.work.sync(files.chain(record))?;
         let mut folders = prepared.before.clone();
         folders.extend(prepared.sets.iter().flat_map(|set| set.folders.clone()));
-        self.syncer.folders(&folders)
+        self.syncer.folders(&folders, prepared.errors)
     }
 
     /// Renames sets and the files of names into place, durably, and counts the commit.
     fn bring_up(&self, prepared: Prepared, number: u64) -> Result<(), StoreError> {
+        let errors = self.syncer.errors();
         for set in prepared.sets {
             set.set.place(&set.path)?;
         }
@@ -346,7 +365,7 @@ impl Writable {
         for line in &prepared.lines {
             line.write(&self.disk)?;
         }
-        self.syncer.folders(&prepared.into)?;
+        self.syncer.folders(&prepared.into, errors)?;
         self.disk.settle(self.layout.root(), &prepared.into);
         // only now that the new base file is durable. A log that stays is passed over
         for log in &prepared.logs {
@@ -428,4 +447,42 @@ fn takes_away(change: &Change) -> bool {
             | Change::Tag { new: None, .. }
             | Change::Site { new: None, .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use kubepkg_core::store::TagEntry;
+
+    use super::*;
+    use crate::store::log::SMALL;
+    use crate::store::testing::{commit, manifest, new_store, put};
+
+    #[test]
+    fn a_log_that_was_made_before_the_end_of_its_process_is_synced_into_its_folder() {
+        let (_folder, store) = new_store();
+        let digest = put(&store, b"{}");
+        let tag = |n: usize| Change::Tag {
+            repository: "a".parse().unwrap(),
+            tag: format!("t{n}").parse().unwrap(),
+            new: Some(TagEntry {
+                digest,
+                origin: None,
+            }),
+        };
+        let tags = (0..=SMALL).map(tag);
+        commit(
+            &store,
+            std::iter::once(manifest("a", digest, 2)).chain(tags),
+        );
+        let number = commit(&store, [tag(SMALL + 1)]);
+        let writable = store.opened.writable().unwrap();
+        let log = writable.layout.log(&"a".parse().unwrap());
+        assert!(log.exists());
+
+        // its process was killed before it counted the commit
+        let _held = writable.lock.hold().unwrap();
+        let prepared = writable.prepare_again(number).unwrap();
+        assert_eq!(prepared.lines.len(), 1);
+        assert!(prepared.into.contains(log.parent().unwrap()));
+    }
 }

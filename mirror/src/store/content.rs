@@ -25,11 +25,24 @@ const PLACED_AT_ONCE: usize = 64;
 /// What this process knows of content beyond what the files say.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// Published here, folder synced.
+    /// Published here, folder synced, and removed by nobody since.
     durable: HashSet<Digest>,
+    /// The count of changes of content `durable` is as of. Who removes content counts one, and
+    /// what is brought again afterwards may be there without the sync of its folder.
+    changes: u64,
     /// In place, but the sync of its folder failed: it counts as absent until it is written
     /// again, for a second sync proves nothing.
     suspect: HashSet<Digest>,
+}
+
+impl Memory {
+    /// Forgets what was durable before somebody changed which content is here.
+    fn as_of(&mut self, changes: u64) {
+        if self.changes < changes {
+            self.durable.clear();
+            self.changes = changes;
+        }
+    }
 }
 
 /// The content of a store.
@@ -64,12 +77,15 @@ impl Content {
     }
 
     /// The folders that have to be synced before a commit may name this content: others may
-    /// have brought it and not come to their sync.
+    /// have brought it and not come to their sync. `changes` is the count of changes of content,
+    /// read under the lock.
     pub(super) fn unsettled<'a>(
         &self,
         digests: impl IntoIterator<Item = &'a Digest>,
+        changes: u64,
     ) -> BTreeSet<PathBuf> {
-        let memory = self.memory();
+        let mut memory = self.memory();
+        memory.as_of(changes);
         digests
             .into_iter()
             .filter(|digest| !memory.durable.contains(digest))
@@ -92,20 +108,24 @@ impl Content {
         Ok(())
     }
 
-    /// Notes how the sync of the folders of this content ended.
-    fn synced(&self, digests: Vec<Digest>, well: bool) {
+    /// Notes how the sync of the folders of this content ended, which was put in place as of
+    /// that count of changes.
+    fn synced(&self, digests: Vec<Digest>, changes: u64, well: bool) {
         let mut memory = self.memory();
         if !well {
             memory.suspect.extend(digests);
             return;
         }
+        memory.as_of(changes);
         if memory.durable.len() + digests.len() > REMEMBERED {
             memory.durable.clear();
         }
         for digest in &digests {
             memory.suspect.remove(digest);
         }
-        memory.durable.extend(digests);
+        if memory.changes == changes {
+            memory.durable.extend(digests);
+        }
     }
 
     /// Removes content. Answers how many bytes went. Its folder is still to be synced.
@@ -146,7 +166,8 @@ impl Writable {
 
     /// The second one, under the lock for the most part. The bytes are durable.
     pub(super) fn place_staged(&self, staged: Vec<Staged>) -> Result<(), StoreError> {
-        let digests: Vec<Digest> = staged.iter().map(|staged| staged.digest).collect();
+        let errors = self.syncer.errors();
+        let mut placed: Vec<(u64, Vec<Digest>)> = Vec::new();
         let mut to_sync = BTreeSet::new();
         let mut folders = BTreeSet::new();
         for staged in &staged {
@@ -163,15 +184,19 @@ impl Writable {
                 break;
             }
             let lock = self.lock.hold()?;
-            self.rescue(&lock, group.iter().map(|staged| staged.digest), true)?;
+            let digests: Vec<Digest> = group.iter().map(|staged| staged.digest).collect();
+            self.rescue(&lock, digests.iter().copied(), true)?;
             for staged in group {
                 let digest = staged.digest;
                 self.content.place(staged)?;
                 self.heal(&digest)?;
             }
+            placed.push((self.generation.counters()?.content, digests));
         }
-        let synced = self.syncer.folders(&to_sync);
-        self.content.synced(digests, synced.is_ok());
+        let synced = self.syncer.folders(&to_sync, errors);
+        for (changes, digests) in placed {
+            self.content.synced(digests, changes, synced.is_ok());
+        }
         synced?;
         self.disk.settle(self.layout.root(), &folders);
         Ok(())
@@ -194,4 +219,50 @@ pub(super) fn open_range(path: PathBuf) -> Result<Option<FileRange>, StoreError>
         offset: 0,
         len: metadata.len(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use kubepkg_core::store::{Claim, Collect as _, Garbage};
+    use kubepkg_core::time::Time;
+
+    use crate::store::testing::{new_store, now, put};
+    use crate::store::{FileStore, OpenMode};
+
+    #[test]
+    fn what_another_process_removed_and_somebody_brought_again_is_synced_again() {
+        let (folder, ours) = new_store();
+        let digest = put(&ours, b"content");
+        let unsettled = || {
+            let changes = ours.opened.generation.counters().unwrap().content;
+            ours.opened.content.unsettled([&digest], changes)
+        };
+        assert!(unsettled().is_empty());
+
+        let theirs = FileStore::open(folder.path(), OpenMode::OpenOrCreate).unwrap();
+        let garbage: BTreeSet<Garbage> = BTreeSet::from([Garbage {
+            digest,
+            claim: Claim::Bytes,
+        }]);
+        now(theirs.condemn(garbage.clone())).unwrap();
+        let swept = theirs.sweep(0, garbage, Duration::ZERO, Time::from_unix(0));
+        assert_eq!(now(swept).unwrap().contents.len(), 1);
+        put(&theirs, b"content");
+        assert_eq!(unsettled().len(), 1);
+    }
+
+    #[test]
+    fn what_was_received_before_a_failed_sync_is_not_published() {
+        use kubepkg_core::store::{Body, Store as _};
+        let (_folder, store) = new_store();
+        let digest = kubepkg_core::Digest::sha256(b"content");
+        let body = Body::Bytes(bytes::Bytes::from_static(b"content"));
+        let staged = now(store.stage(digest, 7, body)).unwrap();
+        store.opened.writable().unwrap().syncer.fail();
+        assert!(now(store.publish(vec![staged])).is_err());
+        put(&store, b"content");
+    }
 }

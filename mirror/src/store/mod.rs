@@ -45,6 +45,8 @@ mod scrub;
 mod sealed;
 mod snapshot;
 mod sync;
+#[cfg(test)]
+mod testing;
 mod unit;
 mod upload;
 mod wanted;
@@ -196,8 +198,9 @@ impl FileStore {
         self.opened.content.size(digest)
     }
 
-    /// One of the files of the site `folder`, by its path there. Opens one file: that of the
-    /// set, or, where the commit is there and its set not yet, the content it is made of.
+    /// One of the files of the site `folder`, by its path there. Opens one file: the content it
+    /// is made of. The set has second names of that, which stay what they were when damaged
+    /// content is replaced; so the set is asked only where the content is gone, and not damaged.
     pub fn site_file(
         &self,
         folder: &str,
@@ -212,9 +215,10 @@ impl FileStore {
             return Ok(None);
         };
         let set = self.opened.layout.site_set(folder, site.set);
-        match content::open_range(set.join(path))? {
+        match self.blob_range(&file.digest)? {
             Some(range) => Ok(Some(range)),
-            None => self.blob_range(&file.digest),
+            None if self.standing(&file.digest) == Standing::Quarantined => Ok(None),
+            None => content::open_range(set.join(path)),
         }
     }
 

@@ -19,6 +19,7 @@ use super::lock::StoreLock;
 use super::snapshot::Snapshot;
 use super::sync::{Syncer, sync_folder};
 use super::work::{self, Work};
+use crate::told::told;
 
 /// The version of the layout this code reads and writes.
 const VERSION: u32 = 1;
@@ -170,7 +171,7 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         syncer.everything(syncer.errors())?;
     }
     if let Err(e) = make_reserve(&layout, &disk) {
-        tracing::warn!(error = %e, "no reserve for a full disk could be made");
+        tracing::warn!(error = %told(&e), "no reserve for a full disk could be made");
     }
     let content = Arc::new(Content::new(layout.clone()));
     let standings = Arc::new(Standings::new());

@@ -124,8 +124,15 @@ pub(super) fn trim(
     let mut end = (applied + 1).saturating_sub(KEPT);
     let (mut imports, mut causes) = (0, Vec::new());
     for number in numbers.range(first..).rev() {
-        let Some(record) = read(layout, *number)? else {
-            continue;
+        let record = match read(layout, *number) {
+            Ok(Some(record)) => record,
+            Ok(None) => continue,
+            // it is told by who checks the store, and stays for whoever can make sense of it
+            Err(StoreError::Damaged { .. }) => {
+                causes.push((*number, true));
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         let import = matches!(record.cause, Cause::Import(_));
         if import && imports < keep_imports {

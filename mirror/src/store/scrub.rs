@@ -19,6 +19,7 @@ use super::blocking::blocking;
 use super::check::{Blob, Pace, Verdict, digests_in, hash};
 use super::disk::failed;
 use super::{FileStore, StopOnDrop, sealed, work};
+use crate::told::told;
 
 /// Shortest time from the beginning of one round to that of the next, in seconds.
 const ROUND: i64 = 7 * 24 * 60 * 60;
@@ -61,7 +62,7 @@ impl FileStore {
                 Ok(None) => Duration::ZERO,
                 Ok(Some(wait)) => wait,
                 Err(error) => {
-                    tracing::warn!(%error, "the scrub stands still for a while");
+                    tracing::warn!(error = %told(&error), "the scrub stands still for a while");
                     AFTER_FAILURE
                 }
             };

@@ -13,6 +13,7 @@ use super::generation::Generation;
 use super::layout::Layout;
 use super::part::Part;
 use super::records;
+use crate::told::told;
 
 /// How often all names are read again when records go away while they are being read: each time
 /// more than [`records::KEPT`] commits were made meanwhile.
@@ -48,7 +49,7 @@ impl Snapshot {
                 Ok(Some(names)) => names,
                 Ok(None) => load(layout, generation)?,
                 Err(e) => {
-                    tracing::warn!(error = %e, "reading all names again");
+                    tracing::warn!(error = %told(&e), "reading all names again");
                     load(layout, generation)?
                 }
             },

@@ -71,7 +71,8 @@ impl Syncer {
         self.method
     }
 
-    /// Taken before something is written, given to [`Syncer::everything`] to sync it.
+    /// Taken before the first thing is written that a sync is to make durable, and given to that
+    /// sync: taken later it would count an error as one from before.
     pub(super) fn errors(&self) -> u64 {
         self.errors.load(Ordering::SeqCst)
     }
@@ -87,6 +88,12 @@ impl Syncer {
             self.errors.fetch_add(1, Ordering::SeqCst);
             return Err(failed("sync", &self.path)(e.into()));
         }
+        self.unharmed(errors)
+    }
+
+    /// Refuses what was written since `errors` was taken where a sync failed meanwhile: who got
+    /// that error may have got the one of this, too.
+    pub(super) fn unharmed(&self, errors: u64) -> Result<(), StoreError> {
         if self.errors() != errors {
             let lost = io::Error::other("the disk failed while this was being written");
             return Err(failed("sync", &self.path)(lost));
@@ -94,12 +101,26 @@ impl Syncer {
         Ok(())
     }
 
-    /// Makes the entries of these folders durable.
-    pub(super) fn folders(&self, folders: &BTreeSet<PathBuf>) -> Result<(), StoreError> {
-        if self.method == Method::Group && folders.len() > SMALL_GROUP {
-            return self.everything(self.errors());
+    /// Makes the entries of these folders durable that were made since `errors` was taken.
+    pub(super) fn folders(
+        &self,
+        folders: &BTreeSet<PathBuf>,
+        errors: u64,
+    ) -> Result<(), StoreError> {
+        if folders.is_empty() {
+            return Ok(());
         }
-        folders.iter().try_for_each(|folder| sync_folder(folder))
+        if self.method == Method::Group && folders.len() > SMALL_GROUP {
+            return self.everything(errors);
+        }
+        folders.iter().try_for_each(|folder| sync_folder(folder))?;
+        self.unharmed(errors)
+    }
+
+    /// As if a sync had failed that somebody else asked for.
+    #[cfg(test)]
+    pub(super) fn fail(&self) {
+        self.errors.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -146,8 +167,26 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let syncer = Syncer::new(root.path(), File::open(root.path()).unwrap());
         let before = syncer.errors();
-        syncer.errors.fetch_add(1, Ordering::SeqCst);
+        syncer.fail();
         assert!(syncer.everything(before).is_err());
         syncer.everything(syncer.errors()).unwrap();
+    }
+
+    #[test]
+    fn entries_made_before_anothers_failed_sync_are_given_up() {
+        let root = tempfile::tempdir().unwrap();
+        let syncer = Syncer::new(root.path(), File::open(root.path()).unwrap());
+        for count in [1, SMALL_GROUP + 1] {
+            let folders: BTreeSet<PathBuf> = (0..count)
+                .map(|n| root.path().join(n.to_string()))
+                .collect();
+            let before = syncer.errors();
+            for folder in &folders {
+                std::fs::create_dir_all(folder).unwrap();
+            }
+            syncer.fail();
+            assert!(syncer.folders(&folders, before).is_err(), "{count}");
+            syncer.folders(&folders, syncer.errors()).unwrap();
+        }
     }
 }

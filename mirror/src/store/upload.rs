@@ -5,6 +5,7 @@
 //! is read once at the end. Nothing here is synced before an upload is finished: what was
 //! answered with 202 may be lost with the power, and a client that asks sees how much is left.
 
+mod finished;
 mod receive;
 mod room;
 mod session;
@@ -24,6 +25,7 @@ use kubepkg_core::Algorithm;
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::StoreError;
 
+use self::finished::Finished;
 use self::session::{About, Session};
 use super::disk::failed;
 use super::layout::Layout;
@@ -59,6 +61,7 @@ pub(super) struct Uploads {
     /// The lease the newest pushes share.
     lease: Mutex<Option<(tokio::time::Instant, Weak<Lease>)>>,
     count: Mutex<Count>,
+    finished: Finished,
 }
 
 /// How many uploads lie on the disk, those of other processes as far as they were seen.
@@ -78,6 +81,7 @@ impl Default for Uploads {
             min_free_per_mille: AtomicU32::new(MIN_FREE_PER_MILLE),
             lease: Mutex::default(),
             count: Mutex::default(),
+            finished: Finished::default(),
         }
     }
 }
@@ -140,6 +144,7 @@ impl Writable {
             .map_err(io::Error::other)
             .map_err(failed("write", &path))?;
         let data = self.upload_data(&id);
+        let errors = self.syncer.errors();
         self.disk.create(&data)?;
         let written = self.disk.create(&path).and_then(|mut file| {
             io::Write::write_all(&mut file, &bytes).map_err(failed("write", &path))
@@ -148,7 +153,7 @@ impl Writable {
             self.remove_upload(&id)?;
             return Err(error.into());
         }
-        let session = Arc::new(Session::new(about, 0));
+        let session = Arc::new(Session::new(about, 0, errors));
         uploads.sessions().insert(id.clone(), session);
         uploads.begun();
         Ok(id)
@@ -181,7 +186,7 @@ impl Writable {
                 let Some(size) = super::disk::length(&self.upload_data(id))? else {
                     return Ok(None);
                 };
-                let loaded = Arc::new(Session::new(about, size));
+                let loaded = Arc::new(Session::new(about, size, self.syncer.errors()));
                 // who loaded it at the same time has loaded the same
                 let mut sessions = uploads.sessions();
                 Arc::clone(sessions.entry(id.to_owned()).or_insert(loaded))

@@ -16,6 +16,7 @@ use super::layout::Layout;
 use super::open::Writable;
 use super::{FileStore, sealed};
 use crate::source::Standing;
+use crate::told::told;
 use crate::wanted::{Reference, WantedTable, manifest_of};
 
 /// Longest file that is read: the longest names and all clients of 10 000 references take less.
@@ -102,7 +103,7 @@ fn read(layout: &Layout) -> WantedTable {
     match sealed::read(&path) {
         Ok(table) => table.unwrap_or_default(),
         Err(e) => {
-            tracing::warn!(error = %e, path = %path.display(), "the list of misses is begun anew");
+            tracing::warn!(error = %told(&e), "the list of misses is begun anew");
             WantedTable::default()
         }
     }

@@ -81,17 +81,19 @@ impl Work {
     }
 
     /// A file that was written elsewhere in the store, as a temporary that can be placed.
+    /// `errors` was taken before the first byte was written ([`Syncer::errors`]).
     pub(super) fn adopt(
         self: &Arc<Work>,
         path: PathBuf,
         file: File,
+        errors: u64,
     ) -> Result<Temporary, StoreError> {
         self.kept.fetch_add(1, Ordering::Relaxed);
         let mut temporary = Temporary {
             work: Arc::clone(self),
             path,
             file: Some(file),
-            errors: self.syncer.errors(),
+            errors,
             placed: false,
         };
         temporary.written()?;
@@ -131,7 +133,8 @@ impl Work {
         if files.len() > SMALL_GROUP || files.iter().any(|file| file.file.is_none()) {
             return self.syncer.everything(errors);
         }
-        files.iter().try_for_each(|file| file.sync())
+        files.iter().try_for_each(|file| file.sync())?;
+        self.syncer.unharmed(errors)
     }
 }
 

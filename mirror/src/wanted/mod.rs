@@ -28,6 +28,7 @@ pub use table::{Counted, Misses, Reference, Tally, WantedTable};
 use crate::namespace::Own;
 use crate::route::{Ask, Place, Target};
 use crate::store::FileStore;
+use crate::told::told;
 
 /// How often a server brings its counts into the store.
 pub const FLUSH: Duration = Duration::from_secs(10);
@@ -119,7 +120,7 @@ impl Wanted {
                 () = tokio::time::sleep(FLUSH) => false,
             };
             if let Err(error) = self.flush(store).await {
-                tracing::warn!(%error, "what is wanted is kept in memory only, for now");
+                tracing::warn!(error = %told(&error), "what is wanted is kept in memory only, for now");
             }
             if over {
                 return;

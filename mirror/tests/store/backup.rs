@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kubepkg_core::progress::Silent;
+use kubepkg_core::progress::{Progress, Silent};
 use kubepkg_core::store::StoreError;
+use kubepkg_mirror::source::Standing;
 use kubepkg_mirror::store::check::CheckSettings;
 use kubepkg_mirror::store::{BackedUp, FileStore, OpenMode};
 
 use crate::site::{APP, Site, bring};
-use crate::support::{commit, noise, now, tag};
+use crate::support::{blob, commit, noise, now, put, tag};
 
 fn backup(store: &FileStore, to: &Path) -> Result<BackedUp, StoreError> {
     let copy = FileStore::open(to, OpenMode::OpenOrCreate)?;
@@ -120,4 +121,59 @@ fn a_backup_beside_running_pushes_is_whole() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(pushed.into_inner() > 0);
+}
+
+#[test]
+fn what_is_not_in_the_store_counts_as_not_here_in_the_copy() {
+    let site = Site::new();
+    fs::remove_file(site.blob(&site.layer)).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let done = backup(&site.store, copy.path()).unwrap();
+    assert_eq!(done.missing, [site.layer]);
+    let there = FileStore::open(copy.path(), OpenMode::OpenOrCreate).unwrap();
+    let standing = || {
+        now(there.names()).unwrap();
+        there.standing(&site.layer)
+    };
+    assert_eq!(standing(), Standing::Quarantined);
+
+    // the next backup brings it
+    now(put(&site.store, &noise(1, 300_000))).unwrap();
+    let done = backup(&site.store, copy.path()).unwrap();
+    assert!(done.missing.is_empty());
+    assert_eq!(standing(), Standing::Sound);
+    assert_sound(copy.path());
+}
+
+/// Collects as soon as copying begins.
+struct Collects<'s>(&'s FileStore);
+
+impl Progress for Collects<'_> {
+    fn begin(&self, _: &str, _: u64) {
+        crate::collection::collect(self.0, &crate::collection::at_once());
+    }
+
+    fn advance(&self, _: u64) {}
+
+    fn end(&self) {}
+}
+
+#[test]
+fn what_is_collected_while_a_backup_runs_is_not_in_it() {
+    let site = Site::new();
+    let bytes = noise(30, 500);
+    let garbage = now(put(&site.store, &bytes)).unwrap();
+    now(commit(&site.store, vec![blob(APP, garbage, 500)])).unwrap();
+    // condemned before the backup took its lease
+    crate::collection::collect(&site.store, &crate::collection::at_once());
+    let copy = tempfile::tempdir().unwrap();
+    let to = FileStore::open(copy.path(), OpenMode::OpenOrCreate).unwrap();
+    let stop = AtomicBool::new(false);
+    let done = site.store.backup(&to, 2, &Collects(&site.store), &stop);
+    let done = done.unwrap();
+    assert_eq!(done.missing, []);
+    assert_eq!((done.copied.files, done.there.files), (8, 0));
+    assert!(done.sequence > 4);
+    drop(to);
+    assert_sound(copy.path());
 }

@@ -413,6 +413,25 @@ fn repository_files_are_made_anew_from_content() {
 }
 
 #[test]
+fn repository_files_are_what_was_healed_and_not_what_was_damaged() {
+    let site = Site::new();
+    let bytes = Bytes::from_static(b"index: 1\n");
+    let digest = kubepkg_core::Digest::sha256(&bytes);
+    // the set has a second name of the same file
+    flip(&site.blob(&digest));
+    repair(site.root());
+    let served = || {
+        let names = now(site.store.names()).unwrap();
+        let (folder, entry) = names.sites.iter().next().unwrap();
+        let range = site.store.site_file(folder, entry, "index.yaml").unwrap();
+        range.map(|range| crate::support::read_range(&range))
+    };
+    assert_eq!(served(), None, "damaged bytes are served");
+    now(put(&site.store, &bytes)).unwrap();
+    assert_eq!(served().as_deref(), Some(&bytes[..]));
+}
+
+#[test]
 fn a_file_of_another_owner_is_told_and_given_back() {
     if !rustix_is_root() {
         println!("not run: only root can give files to others");

@@ -547,3 +547,98 @@ fn the_reserve_is_there_again_after_a_collection() {
     collect_all(&store, &at_once());
     assert_eq!(reserve(), before);
 }
+
+#[test]
+fn a_damaged_record_keeps_what_was_imported_before_and_no_more() {
+    let (root, store) = store();
+    let images: Vec<Image> = (0..2).map(|n| image(&store, 900 + n)).collect();
+    let pushed = image(&store, 950);
+    now(commit(&store, pushed.tagged("a", "pushed"))).unwrap();
+    import(&store, images[0].tagged("a", "1"));
+    // 3: takes away what the import before it left
+    let taken = [untag("a", "pushed"), untag("a", "1")].into_iter();
+    let gone = taken.chain(take(&images[0], "a")).chain(take(&pushed, "a"));
+    now(commit(&store, gone.collect())).unwrap();
+    import(&store, images[1].tagged("a", "1"));
+    let never = now(put(&store, &noise(960, 10))).unwrap();
+    std::fs::write(root.path().join("commits/3.json"), "{").unwrap();
+
+    collect_all(&store, &at_once());
+    let collected = collect(&store, &at_once());
+    assert_eq!(collected.damaged_records, [3].into());
+    assert!(!is_here(&store, &never), "nothing is collected any more");
+    images[0].check(&store, true, "an import before the damaged record");
+    pushed.check(&store, true, "what was there when that import came");
+
+    // three newer imports, and nobody asks for what was before
+    for n in 0..3 {
+        import(
+            &store,
+            image(&store, 910 + n).tagged("a", &format!("later-{n}")),
+        );
+    }
+    collect_all(&store, &at_once());
+    assert_eq!(collect(&store, &at_once()).damaged_records, [].into());
+    images[0].check(&store, false, "no import to go back to needs it");
+}
+
+/// The changes that take an image out of a repository.
+fn take(image: &Image, repository: &str) -> Vec<Change> {
+    let gone = image.names(repository).into_iter().map(|mut change| {
+        match &mut change {
+            Change::Manifest { new, .. } => *new = None,
+            Change::Blob { new, .. } => *new = None,
+            _ => unreachable!("an image is manifests and blobs"),
+        }
+        change
+    });
+    gone.collect()
+}
+
+#[test]
+fn what_was_set_aside_goes_when_nobody_wants_it_any_more() {
+    let (root, store) = store();
+    let image = image(&store, 970);
+    now(commit(&store, image.tagged("a", "1"))).unwrap();
+    let layer = image.blobs[1];
+    let hex = layer.hex();
+    let path = root.path().join("blobs/sha256").join(&hex[..2]).join(&hex);
+    std::fs::write(path, "damaged").unwrap();
+    let checking = kubepkg_mirror::store::check::CheckSettings::default();
+    let silent = kubepkg_core::progress::Silent;
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let mut checked = store.check(&checking, &silent, &stop).unwrap();
+    store.repair(&mut checked).unwrap();
+    let aside = || {
+        std::fs::read_dir(root.path().join("quarantine"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(aside(), 1);
+    collect_all(&store, &at_once());
+    assert_eq!(aside(), 1, "a name promises it");
+
+    let gone = std::iter::once(untag("a", "1")).chain(take(&image, "a"));
+    now(commit(&store, gone.collect())).unwrap();
+    collect(&store, &at_once());
+    assert_eq!(aside(), 1, "condemned first");
+    let collected = collect(&store, &at_once());
+    assert_eq!((aside(), collected.removed.contents), (0, 3));
+    now(store.names()).unwrap();
+    assert_eq!(store.standing(&layer), Standing::Sound);
+}
+
+#[test]
+fn what_is_kept_to_go_back_to_an_import_is_told() {
+    let (_root, store) = store();
+    let image = image(&store, 980);
+    import(&store, image.tagged("a", "1"));
+    assert_eq!(collect(&store, &at_once()).kept_for_imports.contents, 0);
+    let gone = std::iter::once(untag("a", "1")).chain(take(&image, "a"));
+    now(commit(&store, gone.collect())).unwrap();
+    let told = collect(&store, &at_once()).kept_for_imports;
+    assert_eq!(told.contents, 3);
+    assert_eq!(told.bytes, 600 + image.manifest.len() as u64);
+    let kept = now(store.kept_for_imports(1)).unwrap();
+    assert!(image.all().iter().all(|digest| kept.contains(digest)));
+}

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use bytes::Bytes;
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::progress::Silent;
 use kubepkg_core::store::{Cause, Store};
 use kubepkg_mirror::manage::{
@@ -10,8 +12,8 @@ use kubepkg_mirror::manage::{
 use kubepkg_mirror::route::Target;
 use kubepkg_mirror::store::check::CheckSettings;
 
-use crate::site::{APP, Site, WEB};
-use crate::support::now;
+use crate::site::{APP, Site, WEB, bring};
+use crate::support::{commit, noise, now};
 
 fn by_tag(text: &str) -> Target {
     Target::Tag(text.parse().unwrap())
@@ -233,4 +235,42 @@ fn removing_beside_other_commits_loses_neither() {
             .len(),
         1
     );
+}
+
+#[test]
+fn what_a_manifest_that_cannot_be_read_may_need_stays() {
+    let site = Site::new();
+    let web: RepositoryName = WEB.parse().unwrap();
+    // shares its layer with the image of the index
+    let (config, layer) = (Bytes::from_static(b"{}"), noise(1, 300_000));
+    let (second, mut changes) = bring(&site.store, WEB, &config, &[&layer, &noise(7, 10)]);
+    changes.push(crate::support::tag(WEB, "2", second));
+    now(commit(&site.store, changes)).unwrap();
+    let plan = |target: &Target, force: bool| {
+        let names = now(site.store.names()).unwrap();
+        removal(&mut Closure::new(&site.store), &names, &web, target, force)
+    };
+    let sound = plan(&by_tag("2"), false).unwrap();
+    assert_eq!((sound.manifests.len(), sound.blobs.len()), (1, 1));
+    assert_eq!(sound.unjudged, None);
+
+    // an image that cannot be read may need any blob, but no manifest
+    std::fs::write(site.blob(&site.manifest), "{").unwrap();
+    let beside = plan(&by_tag("2"), false).unwrap();
+    assert_eq!((beside.manifests.len(), beside.blobs.len()), (1, 0));
+    assert_eq!(beside.unjudged, Some(site.manifest));
+    let own = plan(&Target::Digest(site.manifest), true).unwrap();
+    assert_eq!(own.unjudged, None, "it does not stay");
+
+    // an index may list any manifest
+    std::fs::write(site.blob(&site.index), "{").unwrap();
+    let beside = plan(&by_tag("2"), false).unwrap();
+    assert_eq!((beside.tags.len(), beside.manifests.len()), (1, 0));
+    assert!(beside.blobs.is_empty() && beside.unjudged.is_some());
+    let by_digest = Target::Digest(second);
+    let forced = plan(&by_digest, true).unwrap();
+    assert_eq!((forced.tags.len(), forced.manifests.len()), (1, 1));
+    now(remove(&site.store, &web, &by_tag("2"), false)).unwrap();
+    let refused = plan(&by_digest, false).unwrap_err().to_string();
+    assert!(refused.contains("cannot be read"), "{refused}");
 }

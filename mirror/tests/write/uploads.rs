@@ -2,6 +2,8 @@
 
 use kubepkg_core::{Algorithm, Digest};
 
+use kubepkg_mirror::sink::Sink;
+
 use super::fixture::{Body, Site, finishing, location, noise, refused};
 
 const BEGIN: &str = "/v2/team/app/blobs/uploads/";
@@ -365,4 +367,35 @@ async fn parameters_in_a_location_survive_what_the_client_adds() {
         site.finish(&upload, &Digest::sha256("x"), b"").await.status,
         201
     );
+}
+
+/// The client's connection broke while the first request was between the blob and its name.
+#[tokio::test]
+async fn finishing_again_before_the_blob_has_its_name() {
+    let site = Site::start().await;
+    let upload = site.begin("team/app").await;
+    let id = upload
+        .rsplit('/')
+        .next()
+        .unwrap()
+        .split('?')
+        .next()
+        .unwrap();
+    let name = "team/app".parse().unwrap();
+    let bytes = noise(20, 100_000);
+    let digest = Digest::sha256(&bytes);
+    assert_eq!(site.patch(&upload, 0, &bytes).await.status, 202);
+    let held = site.store.resume(&name, id, 0).await.unwrap().unwrap();
+    held.finish(digest).await.unwrap();
+    site.assert_no_blob("team/app", &digest).await;
+
+    let other = Digest::sha256("other");
+    let answer = site.finish(&upload, &other, b"").await;
+    refused(&answer, 404, "BLOB_UPLOAD_UNKNOWN");
+    let elsewhere = upload.replace("team/app", "team/other");
+    let answer = site.finish(&elsewhere, &digest, b"").await;
+    refused(&answer, 404, "BLOB_UPLOAD_UNKNOWN");
+    assert_eq!(site.finish(&upload, &digest, b"").await.status, 201);
+    site.assert_blob("team/app", &digest, &bytes).await;
+    assert_eq!(site.finish(&upload, &digest, b"").await.status, 201);
 }

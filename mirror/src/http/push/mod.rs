@@ -33,6 +33,7 @@ use super::{Asking, DOCKER_CONTENT_DIGEST, Shared};
 use crate::namespace::Own;
 use crate::route::{Ask, Begin, Place, RouteError, Write};
 use crate::sink::{Sink, SinkError};
+use crate::told::told;
 
 const DOCKER_UPLOAD_UUID: HeaderName = HeaderName::from_static("docker-upload-uuid");
 
@@ -223,7 +224,7 @@ fn refused(error: SinkError, place: &Place, what: &str) -> ApiError {
             format!("{what} of {asked}: too many uploads are open; try again later"),
             detail,
         ),
-        SinkError::Store(error) => ApiError::unwritten(&error),
+        SinkError::Store(error) => ApiError::unwritten(&told(&error)),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::http::error::{ApiError, Code};
 use crate::route::Ask;
 use crate::sink::{SinkError, Upload};
 use crate::source::Standing;
+use crate::told::told;
 
 /// Why not all of a body was received.
 enum Halt {
@@ -84,7 +85,7 @@ impl Pushing<'_> {
             Err(halt) => {
                 // nobody was told its id
                 if let Err(error) = upload.cancel().await {
-                    tracing::warn!(id, error = %error, "a broken upload stays until it is too old");
+                    tracing::warn!(id, error = %told(&error), "a broken upload stays until it is too old");
                 }
                 Err(self.halted(halt, &digest.to_string()))
             }
@@ -130,9 +131,18 @@ impl Pushing<'_> {
         self.publish(upload, digest).await
     }
 
-    /// An upload that is not here any more: it ended well when its blob is one of this
-    /// repository.
+    /// An upload that is not here any more: it ended well when it is remembered so, or when its
+    /// blob is one of this repository.
     async fn finished(&self, id: &str, digest: Digest) -> Result<Response, ApiError> {
+        if let Some((became, size)) = self.push.sink.finished(&self.name, id)
+            && became == digest
+        {
+            // who finished it may not have come to giving it its name, or never will
+            let refused = |error| self.refused(error, id);
+            let _kept = self.push.sink.keep().await.map_err(refused)?;
+            self.add_blob(digest, size).await?;
+            return Ok(self.created(&format!("blobs/{digest}"), &digest));
+        }
         let there = self.change_for(id, |names| {
             let repository = names.repositories.get(&self.name);
             let size = repository.and_then(|repository| repository.blobs.get(&digest));
@@ -185,7 +195,7 @@ impl Pushing<'_> {
             None => upload.pause().await,
         };
         if let Err(error) = given_back {
-            tracing::warn!(id, error = %error, "part of an upload is lost");
+            tracing::warn!(id, error = %told(&error), "part of an upload is lost");
         }
         Err(error)
     }

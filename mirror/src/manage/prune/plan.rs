@@ -185,6 +185,7 @@ fn judge(
         gone: Reached {
             manifests: gone,
             blobs,
+            ..Reached::default()
         },
     })
 }

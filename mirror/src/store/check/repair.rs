@@ -4,8 +4,9 @@
 //! bytes, and takes the right ones when somebody brings them. Files of names are made anew from
 //! the commit records, sets of repository files from the content. Nothing is thrown away.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kubepkg_core::store::{StoreError, Unit};
 
@@ -83,18 +84,8 @@ fn note_missing(writable: &Writable, finding: &Finding) -> Result<Option<String>
     let Some(digest) = finding.digest else {
         return Ok(None);
     };
-    let _lock = writable.lock.hold()?;
-    let aside = writable.layout.quarantined(&digest);
-    if writable.layout.blob(&digest).exists() || aside.exists() {
-        return Ok(None);
-    }
-    writable.disk.make_folder(&writable.layout.quarantine())?;
-    writable.disk.create(&aside)?;
-    sync_folder(&writable.layout.quarantine())?;
-    writable.generation.content_changed()?;
-    Ok(Some(
-        "clients are told that it is not here, until it is brought again".to_owned(),
-    ))
+    let noted = writable.note_missing(&digest)?;
+    Ok(noted.then(|| "clients are told that it is not here, until it is brought again".to_owned()))
 }
 
 /// Makes a file of a set anew from the content it is made of.
@@ -112,14 +103,16 @@ fn link_again(writable: &Writable, finding: &Finding) -> Result<Option<String>, 
     let to = absolute(&writable.layout, finding);
     let _lock = writable.lock.hold()?;
     if let Some(folder) = to.parent() {
+        let errors = writable.syncer.errors();
+        let mut folders: BTreeSet<PathBuf> = BTreeSet::from([folder.to_owned()]);
         let parents = writable
             .disk
             .ensure_folder(writable.layout.root(), folder)?;
         let made = writable.work.file_of(&bytes)?;
         writable.work.sync([&made])?;
         made.place(&to)?;
-        writable.syncer.folders(&parents.into_iter().collect())?;
-        sync_folder(folder)?;
+        folders.extend(parents);
+        writable.syncer.folders(&folders, errors)?;
     }
     Ok(Some("made anew from the content".to_owned()))
 }
@@ -150,7 +143,10 @@ fn bring_up(writable: &Writable, unit: &Unit) -> Result<Option<String>, StoreErr
     let mut part = Part::load(layout, [unit.clone()])?;
     let applied = part.applied().get(unit).copied().unwrap_or_default();
     if applied > newest {
-        // what it says stands; the next commit must count as newer than it
+        // what it says stands; the next commit must count as newer than it. First without its
+        // log, whose lines would be newer than the file: who ends in between leaves one or the
+        // other, both whole
+        write(writable, &part, unit)?;
         part.is_as_of(unit, newest);
         write(writable, &part, unit)?;
         return Ok(Some(format!(
@@ -172,16 +168,24 @@ fn bring_up(writable: &Writable, unit: &Unit) -> Result<Option<String>, StoreErr
 
 fn write(writable: &Writable, part: &Part, unit: &Unit) -> Result<(), StoreError> {
     let (path, bytes) = part.file(&writable.layout, unit)?;
+    let folder = path.parent().unwrap_or(writable.layout.root());
+    let root = writable.layout.root();
+    let errors = writable.syncer.errors();
+    let mut folders: BTreeSet<PathBuf> = BTreeSet::from([folder.to_owned()]);
+    folders.extend(writable.disk.ensure_folder(root, folder)?);
     let made = writable.work.file_of(&bytes)?;
     writable.work.sync([&made])?;
     made.place(&path)?;
-    path.parent().map_or(Ok(()), sync_folder)?;
+    writable.syncer.folders(&folders, errors)?;
+    writable.disk.settle(root, [&folder.to_owned()]);
     // the file says all now; a log that is left would be taken for what comes after it
     if let Unit::Repository(name) = unit {
         let log = writable.layout.log(name);
         if log.exists() {
             keep(writable, &log)?;
             fs::remove_file(&log).map_err(failed("remove", &log))?;
+            // else it is back after a power loss, beside a file it does not go with
+            sync_folder(folder)?;
         }
     }
     Ok(())
@@ -194,12 +198,17 @@ fn keep(writable: &Writable, path: &Path) -> Result<(), StoreError> {
         .to_string_lossy()
         .replace('/', "_");
     let to = layout.quarantine().join(name);
-    writable.disk.make_folder(&layout.quarantine())?;
+    writable.make_quarantine()?;
     match fs::hard_link(path, &to) {
-        Ok(()) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(_) => fs::copy(path, &to).map(drop).map_err(failed("copy", &to)),
+        Ok(()) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(_) => {
+            let copied = fs::copy(path, &to).and_then(|_| fs::File::open(&to)?.sync_all());
+            copied.map_err(failed("copy", &to))?;
+        }
     }
+    // before what it is kept from is replaced
+    sync_folder(&layout.quarantine())
 }
 
 /// Gives a file the owner of the store.
@@ -211,6 +220,35 @@ fn give_back(writable: &Writable, finding: &Finding) -> Option<String> {
 }
 
 impl Writable {
+    /// Makes the quarantine's folder, durably: what is renamed into a folder that is gone after
+    /// a power loss is gone with it.
+    fn make_quarantine(&self) -> Result<(), StoreError> {
+        let (root, folder) = (self.layout.root(), self.layout.quarantine());
+        let errors = self.syncer.errors();
+        let parents = self.disk.ensure_folder(root, &folder)?;
+        self.syncer
+            .folders(&parents.into_iter().collect(), errors)?;
+        self.disk.settle(root, [&folder]);
+        Ok(())
+    }
+
+    /// Counts content that is gone as set aside; `false` where it is here, or was noted before.
+    pub(in super::super) fn note_missing(
+        &self,
+        digest: &kubepkg_core::Digest,
+    ) -> Result<bool, StoreError> {
+        let _lock = self.lock.hold()?;
+        let aside = self.layout.quarantined(digest);
+        if self.layout.blob(digest).exists() || aside.exists() {
+            return Ok(false);
+        }
+        self.make_quarantine()?;
+        self.disk.create(&aside)?;
+        sync_folder(&self.layout.quarantine())?;
+        self.generation.content_changed()?;
+        Ok(true)
+    }
+
     /// Sets content aside, if it still is the file that was looked at; answers whether it was.
     /// From then on it is not here, for everybody who looks at the counter.
     pub(in super::super) fn quarantine(
@@ -226,7 +264,7 @@ impl Writable {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(failed("look at", &from)(e)),
         }
-        self.disk.make_folder(&self.layout.quarantine())?;
+        self.make_quarantine()?;
         fs::rename(&from, &to).map_err(failed("set aside", &from))?;
         // it is gone for everybody, whether or not that would survive a power loss
         self.generation.content_changed()?;

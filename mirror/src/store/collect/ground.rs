@@ -1,6 +1,7 @@
 //! The steps of a collection on the store's lock and files.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kubepkg_core::Digest;
 use kubepkg_core::store::{Batch, Cause, Change, Claim, Committed, Garbage, StoreError};
@@ -8,7 +9,7 @@ use kubepkg_core::time::Time;
 
 use super::super::lock::Held;
 use super::super::open::Writable;
-use super::super::{lease, records};
+use super::super::{disk, lease, records};
 use super::ledger::{Ledger, Line};
 use super::protocol::{Ground, Touched};
 
@@ -30,7 +31,7 @@ impl Ground for OnDisk<'_> {
         self.writable.lock.hold()
     }
 
-    fn ledger(&self, _held: &Held<'_>) -> Result<Ledger, StoreError> {
+    fn ledger(&self, _held: &Held<'_>) -> Result<Arc<Ledger>, StoreError> {
         self.writable.ledger()
     }
 
@@ -54,8 +55,11 @@ impl Ground for OnDisk<'_> {
         let newest = self.writable.redo()?;
         let mut touched = Touched::default();
         for number in sequence + 1..=newest {
-            let Some(record) = records::read(&self.writable.layout, number)? else {
-                return Ok(None); // it was trimmed
+            let record = match records::read(&self.writable.layout, number) {
+                Ok(Some(record)) => record,
+                // it was trimmed, or nobody can say what it changed
+                Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(None),
+                Err(error) => return Err(error),
             };
             if record.cause == Cause::Collect {
                 continue; // that only takes away
@@ -118,15 +122,27 @@ impl Ground for OnDisk<'_> {
         _held: &Held<'_>,
         digests: &[Digest],
     ) -> Result<Vec<(Digest, u64)>, StoreError> {
+        let errors = self.writable.syncer.errors();
+        // before, so that it is counted also where this process ends in between
+        self.writable.generation.content_changed()?;
         let mut removed = Vec::new();
         let mut folders = BTreeSet::new();
         for digest in digests {
-            if let Some(size) = self.writable.content.unlink(digest)? {
-                removed.push((*digest, size));
-                folders.insert(self.writable.layout.blob_folder(digest));
+            let layout = &self.writable.layout;
+            let here = self.writable.content.unlink(digest)?;
+            if here.is_some() {
+                folders.insert(layout.blob_folder(digest));
+            }
+            let aside = disk::length(&layout.quarantined(digest))?;
+            if aside.is_some() {
+                self.writable.heal(digest)?;
+            }
+            if here.is_some() || aside.is_some() {
+                let bytes = here.unwrap_or_default() + aside.unwrap_or_default();
+                removed.push((*digest, bytes));
             }
         }
-        self.writable.syncer.folders(&folders)?;
+        self.writable.syncer.folders(&folders, errors)?;
         Ok(removed)
     }
 }

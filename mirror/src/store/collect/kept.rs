@@ -10,7 +10,6 @@ use kubepkg_core::store::{Cause, Change, Names, Record, StoreError};
 
 use super::super::layout::Layout;
 use super::super::records;
-use super::super::sealed::damaged;
 use super::mark::Kept;
 
 /// The states right after each of the last `imports` imports, as far as there are records.
@@ -20,8 +19,16 @@ pub(super) fn states(layout: &Layout, names: &Names, imports: usize) -> Result<K
     let mut pruned = HashSet::new();
     let mut found = 0;
     while found < imports && state.sequence > 0 {
-        let Some(record) = records::read(layout, state.sequence)? else {
-            break; // below this one they were trimmed
+        let number = state.sequence;
+        let record = match records::read(layout, number) {
+            Ok(Some(record)) => record,
+            Ok(None) => break, // below this one they were trimmed
+            Err(StoreError::Damaged { .. }) => {
+                kept.damaged.insert(number);
+                state.sequence -= 1;
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         if matches!(record.cause, Cause::Import(_)) {
             kept.add_without(&state, |name, digest| {
@@ -31,12 +38,36 @@ pub(super) fn states(layout: &Layout, names: &Names, imports: usize) -> Result<K
         }
         if found < imports {
             taken(&record, &mut pruned);
-            state
-                .undo_record(&record)
-                .map_err(|e| damaged(&layout.record(record.number), e.to_string()))?;
+            if state.undo_record(&record).is_err() {
+                // and what came before cannot be told from these names any more
+                kept.damaged.insert(number);
+                break;
+            }
         }
     }
+    if let Some(newest) = kept.damaged.last().copied() {
+        whatever_was_named(layout, newest, &mut kept)?;
+    }
     Ok(kept)
+}
+
+/// Keeps all that records up to `newest` ever named. Where one of them is damaged nobody knows
+/// what it took away, and so what the imports before it left; but not more than that.
+fn whatever_was_named(layout: &Layout, newest: u64, kept: &mut Kept) -> Result<(), StoreError> {
+    for number in records::numbers(layout)?.range(..=newest) {
+        match records::read(layout, *number) {
+            Ok(Some(record)) => record
+                .changes
+                .iter()
+                .for_each(|recorded| kept.add_named(&recorded.change, *number)),
+            Ok(None) => {}
+            Err(StoreError::Damaged { .. }) => {
+                kept.damaged.insert(*number);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Notes what a prune took.

@@ -13,6 +13,10 @@ use kubepkg_core::Digest;
 use kubepkg_core::store::{Claim, Garbage, Wait};
 use serde::{Deserialize, Serialize};
 
+/// How far ahead of one process's reading of the clock that of another may be, in milliseconds:
+/// more than it is written late.
+const AHEAD: u64 = 3 * super::served::MARGIN;
+
 /// What is condemned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
@@ -66,7 +70,7 @@ impl Ledger {
     /// remembers, for a list that was lost.
     ///
     /// What an unannounced round condemned is condemned again by this one.
-    pub(crate) fn condemn(&self, garbage: BTreeSet<Garbage>, above: u64) -> Ledger {
+    pub(crate) fn condemn(&self, garbage: BTreeSet<Garbage>, above: u64, now: u64) -> Ledger {
         let round = self.round.max(above) + 1;
         let mut next = Ledger {
             round,
@@ -74,10 +78,10 @@ impl Ledger {
         };
         for Garbage { digest, claim } in garbage {
             let before = self.entries.get(&digest).and_then(|c| c.get(&claim));
-            let before = before.filter(|round| self.announced.contains_key(round));
+            let before = before.filter(|round| self.since(**round, now).is_some());
             let condemned = before.copied().unwrap_or(round);
-            if let Some(since) = self.announced.get(&condemned) {
-                next.announced.insert(condemned, *since);
+            if let Some(since) = self.since(condemned, now) {
+                next.announced.insert(condemned, since);
             }
             let claims = next.entries.entry(digest).or_default();
             claims.insert(claim, condemned);
@@ -125,6 +129,13 @@ impl Ledger {
             .chain(announced.map(|(round, since)| Line::Announced(*round, *since)))
     }
 
+    /// Since when a round counts. One announced in the future counts as unannounced: the clock
+    /// was lost, and nothing would go before it comes there again.
+    fn since(&self, round: u64, now: u64) -> Option<u64> {
+        let since = self.announced.get(&round).copied();
+        since.filter(|since| *since <= now.saturating_add(AHEAD))
+    }
+
     /// Whether this may be removed by the collection that runs as of `now`: not by the one that
     /// condemned it, which is why this is asked before [`Ledger::condemn`], and not before
     /// `grace` is over. `leased` is the round at which the oldest living lease was taken: what
@@ -139,7 +150,7 @@ impl Ledger {
         let claims = self.entries.get(&garbage.digest);
         let round = claims.and_then(|claims| claims.get(&garbage.claim));
         let round = round.ok_or(Wait::Uncondemned)?;
-        let since = self.announced.get(round).ok_or(grace_of(grace))?;
+        let since = self.since(*round, now).ok_or(grace_of(grace))?;
         let due = since.saturating_add(grace);
         if now < due {
             return Err(grace_of(due - now));
@@ -176,7 +187,8 @@ mod tests {
     }
 
     fn condemned(ledger: &Ledger, garbage: &[&Garbage], since: u64) -> Ledger {
-        let mut next = ledger.condemn(garbage.iter().map(|g| (*g).clone()).collect(), 0);
+        let garbage = garbage.iter().map(|g| (*g).clone()).collect();
+        let mut next = ledger.condemn(garbage, 0, since);
         next.apply(&Line::Announced(next.round(), since));
         assert_eq!(reread(&next), next);
         next
@@ -185,7 +197,7 @@ mod tests {
     #[test]
     fn the_grace_begins_when_a_round_is_announced() {
         let a = bytes("a");
-        let unannounced = Ledger::default().condemn([a.clone()].into(), 0);
+        let unannounced = Ledger::default().condemn([a.clone()].into(), 0, 0);
         assert_eq!(unannounced.judge(&a, u64::MAX, 10, None), Err(grace_of(10)));
         let ledger = condemned(&unannounced, &[&a], 100);
         assert_eq!(ledger.judge(&a, 100, 10, None), Err(grace_of(10)));
@@ -216,6 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_was_lost_begins_the_grace_anew_and_no_more() {
+        let a = bytes("a");
+        let month = 30 * 24 * 3_600_000;
+        let ledger = condemned(&Ledger::default(), &[&a], month);
+        // served anew, from nothing on
+        assert_eq!(ledger.judge(&a, 5, 10, None), Err(grace_of(10)));
+        let again = condemned(&ledger, &[&a], 5);
+        assert!(again.round() > ledger.round());
+        assert_eq!(again.judge(&a, 14, 10, None), Err(grace_of(1)));
+        assert_eq!(again.judge(&a, 15, 10, None), Ok(()));
+        // one that is only written late keeps what it began
+        let late = condemned(&ledger, &[&a], month - AHEAD);
+        assert_eq!(late.judge(&a, month, 0, None), Ok(()));
+    }
+
+    #[test]
     fn a_lease_holds_back_later_rounds_only() {
         let (a, b) = (bytes("a"), bytes("b"));
         let first = condemned(&Ledger::default(), &[&a], 0);
@@ -225,7 +253,7 @@ mod tests {
         assert_eq!(second.judge(&b, 10, 10, leased), Err(Wait::Lease));
         assert_eq!(second.judge(&b, 10, 10, None), Ok(()));
         // a list that was lost begins above every lease
-        let lost = Ledger::default().condemn([a.clone()].into(), first.round());
+        let lost = Ledger::default().condemn([a.clone()].into(), first.round(), 0);
         assert!(lost.round() > first.round());
     }
 

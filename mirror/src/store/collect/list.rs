@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kubepkg_core::Digest;
 use kubepkg_core::store::StoreError;
@@ -27,7 +28,8 @@ pub(in super::super) struct List {
     rest: bool,
     /// A line before that is not what was written.
     damaged: bool,
-    pub(super) ledger: Ledger,
+    /// Whoever judges by it has it as it was, without a copy.
+    pub(super) ledger: Arc<Ledger>,
 }
 
 impl List {
@@ -71,7 +73,7 @@ impl List {
         self.rest = whole < added.len();
         for line in added[..whole].split_inclusive(|b| *b == b'\n') {
             match decode(line) {
-                Some(line) => self.ledger.apply(&line),
+                Some(line) => Arc::make_mut(&mut self.ledger).apply(&line),
                 None => {
                     tracing::warn!(
                         path = %path.display(),
@@ -85,7 +87,7 @@ impl List {
         self.read += whole as u64;
         if self.damaged {
             // what is added to a damaged list does not count either
-            self.ledger = Ledger::default();
+            self.ledger = Arc::default();
         }
     }
 
@@ -106,7 +108,7 @@ impl List {
             .map_err(failed("write", path))?;
         self.read += bytes.len() as u64;
         for line in lines {
-            self.ledger.apply(line);
+            Arc::make_mut(&mut self.ledger).apply(line);
         }
         Ok(())
     }
@@ -147,8 +149,10 @@ fn check(json: &[u8]) -> String {
 }
 
 /// Names in `quarantine/`: `<algorithm>-<hex>`.
-pub(super) fn quarantined(folder: &[PathBuf]) -> impl Iterator<Item = Digest> {
-    folder.iter().filter_map(|path| {
+pub(super) fn quarantined<'a>(
+    folder: impl IntoIterator<Item = &'a PathBuf>,
+) -> impl Iterator<Item = Digest> {
+    folder.into_iter().filter_map(|path| {
         let name = path.file_name()?.to_str()?;
         name.replacen('-', ":", 1).parse().ok()
     })

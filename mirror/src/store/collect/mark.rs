@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use kubepkg_core::Digest;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{Claim, Garbage, Names, Repository};
+use kubepkg_core::store::{Change, Claim, Garbage, Names, Repository};
 
 /// Suffixes of tags under which signatures and the like are kept: cosign's.
 const SUFFIXES: [&str; 3] = ["sig", "att", "sbom"];
@@ -24,6 +24,8 @@ pub(crate) struct Kept {
     pub(crate) files: HashSet<Digest>,
     /// Sets of repository files.
     pub(crate) sets: BTreeSet<(String, u64)>,
+    /// Records that cannot be read, for which more is kept than the imports need.
+    pub(crate) damaged: BTreeSet<u64>,
 }
 
 /// What the last imports left in one repository.
@@ -34,6 +36,46 @@ pub(crate) struct KeptRepository {
 }
 
 impl Kept {
+    /// All content of it.
+    pub(crate) fn contents(&self) -> HashSet<Digest> {
+        let mut contents = self.files.clone();
+        for kept in self.repositories.values() {
+            contents.extend(kept.manifests.iter().chain(&kept.blobs));
+        }
+        contents
+    }
+
+    /// Keeps what a change of commit `number` brought.
+    pub(crate) fn add_named(&mut self, change: &Change, number: u64) {
+        match change {
+            Change::Manifest {
+                repository,
+                digest,
+                new: Some(_),
+            } => {
+                let kept = self.repositories.entry(repository.clone()).or_default();
+                kept.manifests.insert(*digest);
+            }
+            Change::Blob {
+                repository,
+                digest,
+                new: Some(_),
+            } => {
+                let kept = self.repositories.entry(repository.clone()).or_default();
+                kept.blobs.insert(*digest);
+            }
+            Change::Site {
+                folder,
+                new: Some(site),
+            } => {
+                self.files
+                    .extend(site.files.values().map(|file| file.digest));
+                self.sets.insert((folder.clone(), number));
+            }
+            _ => {}
+        }
+    }
+
     /// Keeps everything these names reach but what was given up.
     pub(crate) fn add_without(
         &mut self,

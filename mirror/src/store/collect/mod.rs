@@ -18,7 +18,7 @@ pub(super) mod run;
 mod served;
 mod standing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,6 +41,18 @@ impl FileStore {
     /// condemns what nothing reaches now. Waits while another collection runs.
     pub async fn collect(&self, collecting: Collecting) -> Result<Collected, StoreError> {
         self.work(move |opened| run::run(opened, &collecting)).await
+    }
+
+    /// Content that is kept so that one of the last `imports` imports can be gone back to.
+    pub async fn kept_for_imports(&self, imports: usize) -> Result<HashSet<Digest>, StoreError> {
+        let names = self.names().await?;
+        self.work(move |opened| Ok(kept::states(&opened.layout, &names, imports)?.contents()))
+            .await
+    }
+
+    /// When the store was collected last; `None` where nobody knows.
+    pub fn last_collected(&self) -> Option<Time> {
+        run::last(&self.opened.layout)
     }
 
     /// Says that this process serves the store from now on: the time counts for graces.
@@ -71,7 +83,7 @@ impl FileStore {
 
 impl Collect for FileStore {
     async fn list(&self, algorithm: Algorithm, first: u8) -> Result<Vec<Digest>, StoreError> {
-        self.work(move |opened| run::list(&opened.layout, algorithm, first))
+        self.work(move |opened| run::contents_in(&opened.layout, algorithm, first))
             .await
     }
 

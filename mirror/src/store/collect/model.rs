@@ -98,8 +98,8 @@ impl Ground for Process {
         Ok(self.world.lock.lock().unwrap())
     }
 
-    fn ledger(&self, _: &Self::Held<'_>) -> Result<Ledger, Self::Error> {
-        Ok(self.world.disk().list.clone())
+    fn ledger(&self, _: &Self::Held<'_>) -> Result<Arc<Ledger>, Self::Error> {
+        Ok(Arc::new(self.world.disk().list.clone()))
     }
 
     fn add(&self, _: &Self::Held<'_>, lines: &[Line], _: bool) -> Result<(), Self::Error> {

@@ -20,6 +20,7 @@
 //!    it; the sweep leaves later rounds alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubepkg_core::Digest;
@@ -51,7 +52,7 @@ pub(crate) trait Ground {
     /// Waits for the lock.
     fn hold(&self) -> Result<Self::Held<'_>, Self::Error>;
     /// The list as it is now.
-    fn ledger(&self, held: &Self::Held<'_>) -> Result<Ledger, Self::Error>;
+    fn ledger(&self, held: &Self::Held<'_>) -> Result<Arc<Ledger>, Self::Error>;
     /// Adds to the list, and then tells everybody to look.
     fn add(&self, held: &Self::Held<'_>, lines: &[Line], durably: bool) -> Result<(), Self::Error>;
     /// Writes the list anew, durably, and then tells everybody to look.
@@ -101,7 +102,8 @@ pub(crate) fn condemn<G: Ground>(ground: &G, garbage: BTreeSet<Garbage>) -> Resu
     if garbage.is_empty() && ledger.is_empty() {
         return Ok(());
     }
-    let next = ledger.condemn(garbage, above);
+    let (at_least, _) = ground.served()?;
+    let next = ledger.condemn(garbage, above, at_least);
     ground.replace(&held, &next)?;
     let (_, at_most) = ground.served()?;
     ground.add(&held, &[Line::Announced(next.round(), at_most)], true)

@@ -8,7 +8,7 @@ use kubepkg_core::store::{Claim, Garbage, Wait};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Ledger;
-use super::mark::Marked;
+use super::mark::{Kept, Marked};
 use super::run::Collecting;
 
 /// How much something is.
@@ -66,12 +66,19 @@ pub struct Collected {
     pub grace: u64,
     /// Repositories that stay as they are, because this manifest cannot be read.
     pub unreadable: BTreeMap<RepositoryName, Digest>,
+    /// What no name needs, and going back to one of the last imports does.
+    #[serde(default)]
+    pub kept_for_imports: Amount,
+    /// Commit records that cannot be read: what imports before them brought stays.
+    #[serde(default)]
+    pub damaged_records: BTreeSet<u64>,
 }
 
 impl Collected {
     pub(super) fn new(
         collecting: &Collecting,
         marked: &BTreeMap<RepositoryName, Marked>,
+        kept: &Kept,
     ) -> Collected {
         let unreadable = marked
             .iter()
@@ -80,6 +87,7 @@ impl Collected {
             dry_run: collecting.dry_run,
             grace: collecting.grace.as_secs(),
             unreadable: unreadable.collect(),
+            damaged_records: kept.damaged.clone(),
             ..Collected::default()
         }
     }

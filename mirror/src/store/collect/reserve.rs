@@ -10,6 +10,7 @@ use super::super::FileStore;
 use super::super::disk::failed;
 use super::super::open::{Opened, RESERVE, Writable, make_reserve};
 use super::super::work::ignore_missing;
+use crate::told::told;
 
 /// As long as this lives the reserve's room is free; then it is taken again.
 pub(in super::super) struct Released<'w>(&'w Writable);
@@ -79,6 +80,6 @@ fn release(writable: &Writable) -> Result<(), StoreError> {
 
 fn retake(writable: &Writable) {
     if let Err(e) = make_reserve(&writable.layout, &writable.disk) {
-        tracing::warn!(error = %e, "the disk is still too full for its reserve");
+        tracing::warn!(error = %told(&e), "the disk is still too full for its reserve");
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
 use kubepkg_core::manifest::MAX_MANIFEST;
@@ -13,14 +14,14 @@ use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
 
 use super::super::disk::{self, failed};
-use super::super::layout::Layout;
+use super::super::layout::{Layout, NUMBER_WIDTH};
 use super::super::open::{Opened, Writable};
 use super::super::{records, work};
 use super::ground::OnDisk;
 use super::mark::{self, Kept, Marked, Reading};
 use super::protocol::{self, Ground as _};
 use super::report::{Amount, Collected};
-use super::{kept, reserve};
+use super::{kept, list, reserve};
 
 /// After so many batches the names are looked at again.
 const BATCHES: usize = 32;
@@ -78,10 +79,7 @@ impl Reached {
 
     /// Everything that is reached or named by something that is.
     fn contents(&self, names: &Names) -> HashSet<Digest> {
-        let mut contents: HashSet<Digest> = self.kept.files.clone();
-        for kept in self.kept.repositories.values() {
-            contents.extend(kept.manifests.iter().chain(&kept.blobs));
-        }
+        let mut contents = self.kept.contents();
         for marked in self.repositories.values() {
             contents.extend(&marked.live);
         }
@@ -102,7 +100,7 @@ pub(in super::super) fn run(
     let collector = writable.disk.open_or_create(&path)?;
     collector.lock().map_err(failed("lock", &path))?;
     let room = reserve::Released::where_full(writable)?;
-    match once(opened, writable, collecting) {
+    let collected = match once(opened, writable, collecting) {
         // what is counted as free is not always what can be written
         Err(StoreError::Io { source, .. })
             if source.kind() == std::io::ErrorKind::StorageFull && room.is_none() =>
@@ -111,7 +109,20 @@ pub(in super::super) fn run(
             once(opened, writable, collecting)
         }
         done => done,
+    }?;
+    if !collecting.dry_run {
+        let line = format!("{:0NUMBER_WIDTH$}\n", collecting.at.unix());
+        let noted = collector.write_all_at(line.as_bytes(), 0);
+        noted.map_err(failed("write", &path))?;
     }
+    Ok(collected)
+}
+
+/// When the last collection was made, by the clock of who asked for it; `None` where nobody
+/// knows.
+pub(super) fn last(layout: &Layout) -> Option<Time> {
+    let text = fs::read_to_string(layout.collector()).ok()?;
+    Some(Time::from_unix(text.trim_end().parse().ok()?))
 }
 
 fn once(
@@ -153,7 +164,7 @@ fn once(
         );
         reached.repositories.insert(name.clone(), marked);
     }
-    let mut report = Collected::new(collecting, &reached.repositories);
+    let mut report = Collected::new(collecting, &reached.repositories, &reached.kept);
     let mut swept = Swept::default();
     if !collecting.dry_run {
         // names first: each repository judged again right before, so that one that is pushed to
@@ -218,8 +229,9 @@ fn once(
     let unnamed = unnamed(writable, &reached, &names, &garbage)?;
     let sizes: HashMap<Digest, u64> = unnamed
         .iter()
-        .filter_map(|digest| Some((*digest, writable.content.size(digest).ok()??)))
+        .filter_map(|digest| Some((*digest, size_of(writable, digest)?)))
         .collect();
+    report.kept_for_imports = kept_for_imports(writable, &reached.kept, &names);
     if !collecting.dry_run {
         let listed: Vec<Digest> = unnamed
             .iter()
@@ -295,6 +307,25 @@ fn children(writable: &Writable, digest: &Digest) -> Option<Vec<Digest>> {
     digest.matches(&bytes).then(|| mark::named_by(&bytes))?
 }
 
+/// Size of content that is here or set aside.
+fn size_of(writable: &Writable, digest: &Digest) -> Option<u64> {
+    let aside = || disk::length(&writable.layout.quarantined(digest));
+    let here = writable.content.size(digest).ok()?;
+    here.or_else(|| aside().ok().flatten())
+}
+
+/// Content that no name needs, and that going back to one of the last imports does.
+fn kept_for_imports(writable: &Writable, kept: &Kept, names: &Names) -> Amount {
+    let named = named(names);
+    let mut amount = Amount::default();
+    let only_kept = kept.contents().into_iter().filter(|d| !named.contains(d));
+    for size in only_kept.filter_map(|digest| writable.content.size(&digest).ok()?) {
+        amount.contents += 1;
+        amount.bytes += size;
+    }
+    amount
+}
+
 /// Content nothing names but what is garbage itself.
 fn unnamed(
     writable: &Writable,
@@ -321,10 +352,13 @@ fn unnamed(
     let mut unnamed = BTreeSet::new();
     for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
         for first in 0..=u8::MAX {
-            let found = list(&writable.layout, algorithm, first)?;
+            let found = contents_in(&writable.layout, algorithm, first)?;
             unnamed.extend(found.into_iter().filter(|digest| !wanted.contains(digest)));
         }
     }
+    // what was set aside waits to be brought again only as long as somebody wants it
+    let aside = work::entries(&writable.layout.quarantine())?;
+    unnamed.extend(list::quarantined(&aside).filter(|digest| !wanted.contains(digest)));
     tracing::debug!(
         sequence = reached.sequence,
         unnamed = unnamed.len(),
@@ -334,7 +368,7 @@ fn unnamed(
 }
 
 /// Digests of all content whose hash begins with this byte.
-pub(in super::super) fn list(
+pub(in super::super) fn contents_in(
     layout: &Layout,
     algorithm: Algorithm,
     first: u8,

@@ -20,7 +20,7 @@ use super::super::work::is_abandoned;
 pub(crate) const TICK: Duration = Duration::from_secs(10);
 
 /// How much one writing adds at most, and by how much the file may lag behind.
-const MARGIN: u64 = 2 * TICK.as_millis() as u64;
+pub(super) const MARGIN: u64 = 2 * TICK.as_millis() as u64;
 
 /// The clock of a store.
 #[derive(Debug)]

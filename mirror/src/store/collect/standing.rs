@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use kubepkg_core::Digest;
 use kubepkg_core::store::{Cause, StoreError};
@@ -15,7 +16,7 @@ use super::super::layout::Layout;
 use super::super::lock::Held;
 use super::super::open::Writable;
 use super::super::sync::sync_folder;
-use super::super::work::{self, ignore_missing};
+use super::super::work;
 use super::ground::OnDisk;
 use super::ledger::{Ledger, Line};
 use super::list::{self, List};
@@ -84,10 +85,16 @@ impl Standings {
         layout: &Layout,
         content: u64,
     ) -> Result<RwLockWriteGuard<'_, Known>, StoreError> {
-        let paths: Vec<_> = work::entries(&layout.quarantine())?.into_iter().collect();
+        // who sets something aside counts that; and what is not in a list looks at the folder
+        let quarantine = match self.is_fresh(content) {
+            true => None,
+            false => Some(work::entries(&layout.quarantine())?),
+        };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.list.refresh(&layout.condemned())?;
-        known.quarantined = list::quarantined(&paths).collect();
+        if let Some(paths) = quarantine {
+            known.quarantined = list::quarantined(&paths).collect();
+        }
         self.note(&known);
         self.read.store(content, Ordering::Release);
         Ok(known)
@@ -101,10 +108,10 @@ impl Standings {
 
 impl Writable {
     /// The list as it is. Call it under the lock.
-    pub(in super::super) fn ledger(&self) -> Result<Ledger, StoreError> {
+    pub(in super::super) fn ledger(&self) -> Result<Arc<Ledger>, StoreError> {
         let content = self.generation.counters()?.content;
         let known = self.standings.reread(&self.layout, content)?;
-        Ok(known.list.ledger.clone())
+        Ok(Arc::clone(&known.list.ledger))
     }
 
     /// Takes these off the list. Call it under the lock; `durably` where nothing else that is
@@ -149,7 +156,7 @@ impl Writable {
                 file.sync_data().map_err(failed("sync", &path))?;
             }
         } else {
-            let mut ledger = known.list.ledger.clone();
+            let mut ledger = Ledger::clone(&known.list.ledger);
             lines.iter().for_each(|line| ledger.apply(line));
             self.write_list(&mut known.list, &ledger)?;
         }
@@ -183,7 +190,8 @@ impl Writable {
         list.refresh(&path)
     }
 
-    /// Content that was brought anew is sound, whatever was kept aside. Call it under the lock,
+    /// Content that was brought anew is sound, whatever was kept aside, and nobody needs that
+    /// any more; nor where no name asks for it. Call it under the lock,
     /// after the list was read under it.
     pub(in super::super) fn heal(&self, digest: &Digest) -> Result<(), StoreError> {
         let path = self.layout.quarantined(digest);
@@ -192,10 +200,14 @@ impl Writable {
             .known
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        if !known.quarantined.remove(digest) {
-            return Ok(());
+        let noted = known.quarantined.remove(digest);
+        // who set it aside may have ended before it counted that
+        match fs::remove_file(&path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound && noted => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(failed("remove", &path)(e)),
         }
-        ignore_missing(fs::remove_file(&path)).map_err(failed("remove", &path))?;
         // else it is back after a power loss, and the content counts as damaged again
         sync_folder(&self.layout.quarantine())?;
         let content = self.generation.content_changed()?;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use kubepkg_core::store::{Store as _, StoreError};
@@ -15,6 +16,7 @@ use kubepkg_core::{Algorithm, Digest, Hasher};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
+use super::finished::Became;
 use super::room::LOOK_AGAIN;
 use super::session::{Progress, Session};
 use super::target::Target;
@@ -380,13 +382,14 @@ impl Receiver {
             });
         }
         let (target, path) = (Arc::clone(&self.target), self.path.clone());
+        let errors = self.session.errors;
         let staged = self.store.work(move |opened| {
             let file = match Arc::into_inner(target).map(Mutex::into_inner) {
                 Some(target) => target.unwrap_or_else(PoisonError::into_inner).into_file(),
                 // never: nobody else writes any more
                 None => std::fs::File::open(&path).map_err(failed("open", &path))?,
             };
-            let file = opened.writable()?.work.adopt(path, file)?;
+            let file = opened.writable()?.work.adopt(path, file, errors)?;
             Ok(Staged { digest, size, file })
         });
         // what cannot be made durable is not tried again: its pages may be lost
@@ -394,6 +397,17 @@ impl Receiver {
             Ok(staged) => self.store.publish(vec![staged]).await,
             Err(error) => Err(error),
         };
+        if published.is_ok() {
+            let repository = self.session.about.repository.clone();
+            let became = Became {
+                repository,
+                digest,
+                size,
+            };
+            // before who waits for this request finds the upload ended
+            let finished = &self.store.uploads.finished;
+            finished.note(&self.id, became, Instant::now());
+        }
         self.end().await?;
         published?;
         Ok(size)
@@ -461,6 +475,28 @@ fn lock(target: &Mutex<Target>) -> std::sync::MutexGuard<'_, Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn an_upload_during_which_a_sync_failed_is_given_up() {
+        let (_folder, store) = crate::store::testing::new_store();
+        let store = store.min_free(0);
+        let name = "a/b".parse().unwrap();
+        for fails in [true, false] {
+            let id = crate::sink::Sink::begin(&store, &name, Algorithm::Sha256, 0).await;
+            let id = id.unwrap();
+            let mut first = store.receive(&name, &id, 0).await.unwrap().unwrap();
+            first.write(Bytes::from_static(b"bytes")).await.unwrap();
+            assert_eq!(first.pause().await.unwrap(), 5);
+            if fails {
+                store.opened.writable().unwrap().syncer.fail();
+            }
+            let last = store.receive(&name, &id, 0).await.unwrap().unwrap();
+            let digest = Digest::sha256(b"bytes");
+            assert_eq!(last.finish(digest).await.is_err(), fails);
+            let there = store.blob_size(&digest).unwrap();
+            assert_eq!(there.is_none(), fails, "acknowledged and not durable");
+        }
+    }
 
     #[test]
     fn an_upload_that_became_content_under_a_second_name_is_not_written_to() {

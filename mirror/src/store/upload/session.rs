@@ -46,6 +46,9 @@ pub(super) struct Progress {
 /// One upload.
 pub(super) struct Session {
     pub(super) about: About,
+    /// Failed syncs as of before its first byte, or, where an earlier process received that, as
+    /// of when this one came to know it ([`crate::store::sync::Syncer::errors`]).
+    pub(super) errors: u64,
     received: AtomicU64,
     touched: Mutex<Instant>,
     progress: Arc<tokio::sync::Mutex<Progress>>,
@@ -64,9 +67,10 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    pub(super) fn new(about: About, received: u64) -> Session {
+    pub(super) fn new(about: About, received: u64, errors: u64) -> Session {
         Session {
             about,
+            errors,
             received: AtomicU64::new(received),
             touched: Mutex::new(Instant::now()),
             progress: Arc::default(),
@@ -162,7 +166,7 @@ mod tests {
 
     fn session() -> Arc<Session> {
         let about = About::new(&"a/b".parse().unwrap(), Algorithm::Sha256);
-        Arc::new(Session::new(about, 0))
+        Arc::new(Session::new(about, 0, 0))
     }
 
     #[tokio::test]

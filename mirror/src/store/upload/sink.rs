@@ -122,6 +122,11 @@ impl Sink for FileStore {
         })
     }
 
+    fn finished(&self, repository: &RepositoryName, id: &str) -> Option<(Digest, u64)> {
+        let became = self.uploads.finished.of(id, std::time::Instant::now())?;
+        (became.repository == *repository).then_some((became.digest, became.size))
+    }
+
     fn put(&self, digest: Digest, bytes: Bytes) -> SinkFuture<'_, Box<dyn Kept>> {
         Box::pin(self.put_small(digest, bytes))
     }
