@@ -149,8 +149,8 @@ impl Writable {
         }
         let changes = part.apply(&batch.changes, number);
         let content = self.check_content(&batch.changes, &part)?;
-        // the record says that they are wanted, and that is durable
-        self.rescue(held, content.iter().copied(), false)?;
+        // durably: a name of a blob that no manifest needs yet is itself what may be condemned
+        self.rescue(held, content.iter().copied())?;
 
         let mut prepared = self.prepare(&part, number)?;
         let root = self.layout.root();

@@ -185,7 +185,7 @@ impl Writable {
             }
             let lock = self.lock.hold()?;
             let digests: Vec<Digest> = group.iter().map(|staged| staged.digest).collect();
-            self.rescue(&lock, digests.iter().copied(), true)?;
+            self.rescue(&lock, digests.iter().copied())?;
             for staged in group {
                 let digest = staged.digest;
                 self.content.place(staged)?;

@@ -159,7 +159,7 @@ impl FileStore {
         self.locked(move |opened| {
             let writable = opened.writable()?;
             let lock = writable.lock.hold()?;
-            writable.rescue(&lock, digests.iter().copied(), true)?;
+            writable.rescue(&lock, digests.iter().copied())?;
             for digest in digests {
                 if opened.content.size(&digest)?.is_none() {
                     return Err(StoreError::Missing { digest });
@@ -389,7 +389,7 @@ impl Store for FileStore {
         self.locked(move |opened| {
             let writable = opened.writable()?;
             let lock = writable.lock.hold()?;
-            writable.rescue(&lock, [digest], true)?;
+            writable.rescue(&lock, [digest])?;
             opened.content.size(&digest)
         })
         .await

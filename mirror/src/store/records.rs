@@ -115,10 +115,6 @@ pub(super) fn trim(
     let Some(applied) = generation.read()? else {
         return Ok(0);
     };
-    generation.sync()?;
-    if generation.read()? < Some(applied) {
-        return Ok(0); // somebody put an old one back: the next commit brings it up
-    }
     let numbers = numbers(layout)?;
     let first = unbroken(&numbers);
     let mut end = (applied + 1).saturating_sub(KEPT);
@@ -143,9 +139,17 @@ pub(super) fn trim(
         causes.push((*number, kept));
     }
     let old = causes.iter().rev().take_while(|(number, _)| *number < end);
+    let old: Vec<u64> = old.filter(|(_, kept)| !kept).map(|(n, _)| *n).collect();
+    if old.is_empty() {
+        return Ok(0);
+    }
+    generation.sync()?;
+    if generation.read()? < Some(applied) {
+        return Ok(0); // somebody put an old one back: the next commit brings it up
+    }
     let mut removed = 0;
-    for (number, _) in old.filter(|(_, kept)| !kept) {
-        let path = layout.record(*number);
+    for number in old {
+        let path = layout.record(number);
         work::ignore_missing(std::fs::remove_file(&path)).map_err(failed("remove", &path))?;
         removed += 1;
     }

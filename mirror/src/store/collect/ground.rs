@@ -1,6 +1,5 @@
 //! The steps of a collection on the store's lock and files.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kubepkg_core::Digest;
@@ -35,8 +34,8 @@ impl Ground for OnDisk<'_> {
         self.writable.ledger()
     }
 
-    fn add(&self, _held: &Held<'_>, lines: &[Line], durably: bool) -> Result<(), StoreError> {
-        self.writable.add_lines(lines, durably)
+    fn add(&self, _held: &Held<'_>, lines: &[Line]) -> Result<(), StoreError> {
+        self.writable.add_lines(lines)
     }
 
     fn replace(&self, _held: &Held<'_>, ledger: &Ledger) -> Result<(), StoreError> {
@@ -122,17 +121,12 @@ impl Ground for OnDisk<'_> {
         _held: &Held<'_>,
         digests: &[Digest],
     ) -> Result<Vec<(Digest, u64)>, StoreError> {
-        let errors = self.writable.syncer.errors();
         // before, so that it is counted also where this process ends in between
         self.writable.generation.content_changed()?;
         let mut removed = Vec::new();
-        let mut folders = BTreeSet::new();
         for digest in digests {
             let layout = &self.writable.layout;
             let here = self.writable.content.unlink(digest)?;
-            if here.is_some() {
-                folders.insert(layout.blob_folder(digest));
-            }
             let aside = disk::length(&layout.quarantined(digest))?;
             if aside.is_some() {
                 self.writable.heal(digest)?;
@@ -142,7 +136,6 @@ impl Ground for OnDisk<'_> {
                 removed.push((*digest, bytes));
             }
         }
-        self.writable.syncer.folders(&folders, errors)?;
         Ok(removed)
     }
 }

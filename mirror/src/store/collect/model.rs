@@ -102,7 +102,7 @@ impl Ground for Process {
         Ok(Arc::new(self.world.disk().list.clone()))
     }
 
-    fn add(&self, _: &Self::Held<'_>, lines: &[Line], _: bool) -> Result<(), Self::Error> {
+    fn add(&self, _: &Self::Held<'_>, lines: &[Line]) -> Result<(), Self::Error> {
         for line in lines {
             let rescued = matches!(line, Line::Rescued(_));
             if !(rescued && self.world.broken == Broken::RescueForgotten) {
@@ -180,7 +180,7 @@ impl Process {
 
     fn rescue(&self, digest: Digest) {
         let held = self.hold().unwrap();
-        protocol::rescue(self, &held, [digest], true).unwrap();
+        protocol::rescue(self, &held, [digest]).unwrap();
     }
 
     /// HEAD of a blob, as the server answers it. Answers when it was said to be here.
@@ -207,7 +207,7 @@ impl Process {
     /// Puts bytes in place, as `publish` does.
     fn publish(&self, digest: Digest) {
         let held = self.hold().unwrap();
-        protocol::rescue(self, &held, [digest], true).unwrap();
+        protocol::rescue(self, &held, [digest]).unwrap();
         self.world.disk().contents.insert(digest);
     }
 
@@ -217,7 +217,7 @@ impl Process {
         if !self.world.disk().contents.contains(&digest) {
             return false;
         }
-        protocol::rescue(self, &held, [digest], false).unwrap();
+        protocol::rescue(self, &held, [digest]).unwrap();
         let mut disk = self.world.disk();
         disk.blobs.insert((name.clone(), digest));
         disk.commits.push((name.clone(), digest));
@@ -231,7 +231,7 @@ impl Process {
         if !self.world.disk().blobs.contains(&named) {
             return false;
         }
-        protocol::rescue(self, &held, [digest], false).unwrap();
+        protocol::rescue(self, &held, [digest]).unwrap();
         let mut disk = self.world.disk();
         assert!(
             disk.contents.contains(&digest),

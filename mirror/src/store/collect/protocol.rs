@@ -53,8 +53,8 @@ pub(crate) trait Ground {
     fn hold(&self) -> Result<Self::Held<'_>, Self::Error>;
     /// The list as it is now.
     fn ledger(&self, held: &Self::Held<'_>) -> Result<Arc<Ledger>, Self::Error>;
-    /// Adds to the list, and then tells everybody to look.
-    fn add(&self, held: &Self::Held<'_>, lines: &[Line], durably: bool) -> Result<(), Self::Error>;
+    /// Adds to the list, durably, and then tells everybody to look.
+    fn add(&self, held: &Self::Held<'_>, lines: &[Line]) -> Result<(), Self::Error>;
     /// Writes the list anew, durably, and then tells everybody to look.
     fn replace(&self, held: &Self::Held<'_>, ledger: &Ledger) -> Result<(), Self::Error>;
     /// The newest round as of which the oldest living lease was taken, and as of which any was.
@@ -66,7 +66,8 @@ pub(crate) trait Ground {
     -> Result<Option<Touched>, Self::Error>;
     /// Takes names away, in one commit.
     fn take_names(&self, held: &Self::Held<'_>, names: &[Garbage]) -> Result<(), Self::Error>;
-    /// Removes bytes, durably. Answers the size of each that was there.
+    /// Removes bytes. Answers the size of each that was there. What is back after a power loss
+    /// is condemned anew.
     fn unlink(
         &self,
         held: &Self::Held<'_>,
@@ -74,12 +75,11 @@ pub(crate) trait Ground {
     ) -> Result<Vec<(Digest, u64)>, Self::Error>;
 }
 
-/// Takes digests off the list. What they are for is durable where `durably` is not asked.
+/// Takes digests off the list.
 pub(crate) fn rescue<G: Ground>(
     ground: &G,
     held: &G::Held<'_>,
     digests: impl IntoIterator<Item = Digest>,
-    durably: bool,
 ) -> Result<(), G::Error> {
     let ledger = ground.ledger(held)?;
     if ledger.is_empty() {
@@ -90,7 +90,7 @@ pub(crate) fn rescue<G: Ground>(
     let lines: Vec<Line> = wanted.map(Line::Rescued).collect();
     match lines.is_empty() {
         true => Ok(()),
-        false => ground.add(held, &lines, durably),
+        false => ground.add(held, &lines),
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn condemn<G: Ground>(ground: &G, garbage: BTreeSet<Garbage>) -> Resu
     let next = ledger.condemn(garbage, above, at_least);
     ground.replace(&held, &next)?;
     let (_, at_most) = ground.served()?;
-    ground.add(&held, &[Line::Announced(next.round(), at_most)], true)
+    ground.add(&held, &[Line::Announced(next.round(), at_most)])
 }
 
 /// Removes what may go. See [`kubepkg_core::store::Collect::sweep`].
@@ -206,8 +206,9 @@ fn due<G: Ground>(
     Ok(due)
 }
 
-/// Notes what was removed. It need not be durable: what is not there is not removed again.
+/// Notes what was removed. Who brings it again finds nothing on the list to take off, so an
+/// entry that a power loss brought back would take what they brought at once.
 fn removed<G: Ground>(ground: &G, held: &G::Held<'_>, due: &[Garbage]) -> Result<(), G::Error> {
     let lines: Vec<Line> = due.iter().cloned().map(Line::Removed).collect();
-    ground.add(held, &lines, false)
+    ground.add(held, &lines)
 }

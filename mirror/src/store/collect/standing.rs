@@ -114,29 +114,23 @@ impl Writable {
         Ok(Arc::clone(&known.list.ledger))
     }
 
-    /// Takes these off the list. Call it under the lock; `durably` where nothing else that is
-    /// durable will say that they are wanted.
+    /// Takes these off the list, durably. Call it under the lock.
     pub(in super::super) fn rescue(
         &self,
         held: &Held<'_>,
         digests: impl IntoIterator<Item = Digest>,
-        durably: bool,
     ) -> Result<(), StoreError> {
         let on_disk = OnDisk {
             writable: self,
             at: Time::from_unix(0),
             cause: Cause::Collect,
         };
-        protocol::rescue(&on_disk, held, digests, durably)
+        protocol::rescue(&on_disk, held, digests)
     }
 
-    /// Adds to the list, and says so to everybody. Call it under the lock, after the list was
+    /// Adds to the list, durably, and says so to everybody. Call it under the lock, after the list was
     /// read under it.
-    pub(in super::super) fn add_lines(
-        &self,
-        lines: &[Line],
-        durably: bool,
-    ) -> Result<(), StoreError> {
+    pub(in super::super) fn add_lines(&self, lines: &[Line]) -> Result<(), StoreError> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -152,9 +146,7 @@ impl Writable {
                 .open(&path)
                 .map_err(failed("open", &path))?;
             known.list.add(&path, &file, lines)?;
-            if durably {
-                file.sync_data().map_err(failed("sync", &path))?;
-            }
+            file.sync_data().map_err(failed("sync", &path))?;
         } else {
             let mut ledger = Ledger::clone(&known.list.ledger);
             lines.iter().for_each(|line| ledger.apply(line));
