@@ -31,6 +31,10 @@ const FORMAT: &str = "kubepkg store";
 /// and deleting have to write too.
 pub(super) const RESERVE: u64 = 8 * 1024 * 1024;
 
+/// By what it is divided where there is no room for all of it: an eighth is enough for a removal
+/// and a collection of some thousand names.
+const RESERVE_PARTS: [u64; 4] = [1, 2, 4, 8];
+
 /// Why a store is not written to where locks hold nobody back, and what to do.
 const NO_LOCK: &str = "its file system does not keep locks between processes, so two of them \
     could change it at once; mount it with locking (NFS: without nolock) or keep the store on a \
@@ -136,7 +140,21 @@ fn open_writable(root: &Path) -> Result<Opened, StoreError> {
     open_or_create(root)
 }
 
+/// Opens the store. Who comes to free space on a full disk needs some for coming in: then the
+/// reserve is given back first, and taken again as far as there is room.
 fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
+    match open_now(root) {
+        Err(StoreError::Io { source, .. })
+            if source.kind() == io::ErrorKind::StorageFull
+                && fs::remove_file(Layout::new(root.to_owned()).reserve()).is_ok() =>
+        {
+            open_now(root)
+        }
+        done => done,
+    }
+}
+
+fn open_now(root: &Path) -> Result<Opened, StoreError> {
     let layout = Layout::new(root.to_owned());
     make_root(root)?;
     if !has_marker(&layout)? {
@@ -166,12 +184,7 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
         Arc::clone(&syncer),
     )?);
     if !has_marker(&layout)? {
-        write_marker(&layout, &work)?;
-        // who made the folders above, and whether it came to their sync, nobody can tell
-        syncer.everything(syncer.errors())?;
-    }
-    if let Err(e) = make_reserve(&layout, &disk) {
-        tracing::warn!(error = %told(&e), "no reserve for a full disk could be made");
+        write_marker(&layout, &work, &syncer)?;
     }
     let content = Arc::new(Content::new(layout.clone()));
     let standings = Arc::new(Standings::new());
@@ -192,6 +205,9 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     };
     let held = writable.lock.hold()?;
     writable.redo()?;
+    if let Err(e) = make_reserve(&layout, &writable.disk) {
+        tracing::warn!(error = %told(&e), "no reserve for a full disk could be made");
+    }
     drop(held);
     Ok(Opened {
         layout,
@@ -234,7 +250,9 @@ fn has_marker(layout: &Layout) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-fn write_marker(layout: &Layout, work: &Arc<Work>) -> Result<(), StoreError> {
+/// Says that this is a store, once all that a store has is durable: who finds the marker relies
+/// on the rest.
+fn write_marker(layout: &Layout, work: &Arc<Work>, syncer: &Syncer) -> Result<(), StoreError> {
     let marker = Marker {
         format: FORMAT.to_owned(),
         version: VERSION,
@@ -244,8 +262,10 @@ fn write_marker(layout: &Layout, work: &Arc<Work>) -> Result<(), StoreError> {
         .map_err(io::Error::other)
         .map_err(failed("write", &path))?;
     bytes.push(b'\n');
+    let errors = syncer.errors();
     let temporary = work.file_of(&bytes)?;
-    work.sync([&temporary])?;
+    // who made the folders above, and whether it came to their sync, nobody can tell
+    syncer.everything(errors)?;
     temporary.place(&path)?;
     sync_folder(layout.root())
 }
@@ -277,25 +297,39 @@ fn can_read(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Takes the reserve, or, where there is less room, a part of it.
 pub(super) fn make_reserve(layout: &Layout, disk: &Disk) -> Result<(), StoreError> {
     let path = layout.reserve();
     let file = disk.open_or_create(&path)?;
     let length = file.metadata().map_err(failed("look at", &path))?.len();
-    if length >= RESERVE {
-        return Ok(());
-    }
-    let none = rustix::fs::FallocateFlags::empty();
-    let made = match rustix::fs::fallocate(&file, none, 0, RESERVE) {
-        // a file system without that: write it
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
-            io::copy(&mut io::Read::take(io::repeat(0), RESERVE), &mut &file).map(|_| ())
+    let mut made = Ok(());
+    for part in RESERVE_PARTS {
+        let size = RESERVE / part;
+        if length >= size {
+            return Ok(());
         }
-        other => other.map_err(io::Error::from),
-    };
-    made.map_err(|e| {
+        made = reserve(&file, size);
+        if made.is_ok() {
+            return Ok(());
+        }
+        // what there was before stays
+        file.set_len(length).map_err(failed("cut", &path))?;
+    }
+    if length == 0 {
         let _ = fs::remove_file(&path);
-        failed("reserve room in", &path)(e)
-    })
+    }
+    made.map_err(failed("reserve room in", &path))
+}
+
+fn reserve(mut file: &File, size: u64) -> io::Result<()> {
+    let none = rustix::fs::FallocateFlags::empty();
+    match rustix::fs::fallocate(file, none, 0, size) {
+        // a file system without that: write it
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => io::Seek::rewind(&mut file)
+            .and_then(|()| io::copy(&mut io::Read::take(io::repeat(0), size), &mut file))
+            .map(|_| ()),
+        other => other.map_err(io::Error::from),
+    }
 }
 
 /// Says who would be allowed, where this process is not.
