@@ -11,6 +11,7 @@ use kubepkg_core::store::{Names, Store, StoreError};
 use kubepkg_mirror::source::Standing;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
+use crate::collecting::{GRACE, all_content, collect, named_by, serve};
 use crate::oracle::Expected;
 use crate::support::{blob, commit, manifest, noise, now, put, read_range, tag};
 
@@ -27,6 +28,9 @@ pub fn check(root: &Path, expected: &Expected<'_>) -> Result<(), String> {
     check_sets(&store)?;
     check_content(root, &expected.wrong)?;
     check_rubbish(root, 1)?;
+    if expected.collects() {
+        check_collection(&store, expected)?;
+    }
     go_on(&store)?;
     now(store.expire_uploads(Duration::ZERO)).map_err(said("expiring"))?;
     match files(&root.join("uploads")).as_slice() {
@@ -35,7 +39,51 @@ pub fn check(root: &Path, expected: &Expected<'_>) -> Result<(), String> {
     }
 }
 
-fn said(doing: &str) -> impl FnOnce(StoreError) -> String + use<> {
+/// Collections go on where they were interrupted: what somebody was told is here is here, and
+/// what nothing needs goes.
+fn check_collection(store: &FileStore, expected: &Expected<'_>) -> Result<(), String> {
+    // every grace that ever began is over
+    serve(store.root(), 1_000_000);
+    let one = || {
+        collect(store, false, GRACE).map_err(said("collecting"))?;
+        let names = now(store.names()).map_err(said("names"))?;
+        check_named(store, &names, &expected.damaged)?;
+        Ok::<_, String>(names)
+    };
+    let names = one()?;
+    for digest in &expected.fresh {
+        read(store, digest).map_err(|why| format!("told to be here, then collected: {why}"))?;
+    }
+    for (name, digest) in &expected.fresh_names {
+        let repository = names.repositories.get(name);
+        if !repository.is_some_and(|repository| repository.content().contains(digest)) {
+            return Err(format!("{name}: {digest} was named and is taken at once"));
+        }
+    }
+    serve(store.root(), 2_000_000);
+    let names = one()?;
+    check_only_named(store.root(), &names)
+}
+
+/// There is no content but what is named.
+pub fn check_only_named(root: &Path, names: &Names) -> Result<(), String> {
+    let mut left = all_content(root);
+    for repository in names.repositories.values() {
+        for digest in repository.content() {
+            left.remove(&digest);
+        }
+    }
+    let sites = names.sites.values().flat_map(|site| site.files.values());
+    for file in sites {
+        left.remove(&file.digest);
+    }
+    match left.first() {
+        None => Ok(()),
+        Some(digest) => Err(format!("{digest} is named by nothing and stays")),
+    }
+}
+
+pub fn said(doing: &str) -> impl FnOnce(StoreError) -> String + use<> {
     let doing = doing.to_owned();
     move |e| format!("{doing}: {e:?}")
 }
@@ -55,6 +103,11 @@ fn check_state(store: &FileStore, expected: &Expected<'_>) -> Result<(), String>
         record.ok_or_else(|| format!("record {number} is missing"))?;
     }
     check_named(store, &names, &expected.damaged)?;
+    for digest in &expected.condemned {
+        if store.standing(digest) != Standing::Condemned {
+            return Err(format!("{digest} was condemned and is not"));
+        }
+    }
     for digest in &expected.content {
         read(store, digest).map_err(|why| format!("acknowledged content: {why}"))?;
     }
@@ -71,6 +124,18 @@ pub fn check_named(
         let sound = |digest: &Digest| !damaged.contains(digest);
         for digest in repository.content().into_iter().filter(sound) {
             read(store, &digest).map_err(|why| format!("{name}: {why}"))?;
+        }
+        for manifest in repository.manifests.keys().filter(|digest| sound(digest)) {
+            let range = store.blob_range(manifest).map_err(said("content"))?;
+            let below = range.map_or_else(Vec::new, |range| named_by(&read_range(&range)));
+            if let Some(lost) = below
+                .iter()
+                .find(|digest| !repository.blobs.contains_key(*digest))
+            {
+                return Err(format!(
+                    "{name}: {manifest} needs {lost}, which is not named"
+                ));
+            }
         }
         for (tag, entry) in &repository.tags {
             if !repository.manifests.contains_key(&entry.digest) {

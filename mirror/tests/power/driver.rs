@@ -4,21 +4,17 @@
 //! keeps what was acknowledged, and what was under way when its process was killed: that may
 //! have happened or not. Everything else in the records is wrong.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use kubepkg_core::Digest;
-use kubepkg_core::store::{Change, Names, Store};
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_test_support::can_trace;
 
-use crate::check::{check_content, check_named, check_rubbish, check_sets};
+use crate::collecting::GRACE;
+use crate::known::{Known, check_no_rubbish_stays};
 use crate::loss::memory;
 use crate::random::{Random, long};
-use crate::recording::can_trace;
 use crate::steps::Step;
-use crate::support::now;
 use crate::worker::{Answer, Worker};
 
 /// Kills in one short run on a file system in memory, where most happens between them.
@@ -46,109 +42,32 @@ const CALLS: [(&str, u64); 6] = [
     ("unlink", 20),
 ];
 
-/// What is known of one store.
-struct Oracle {
-    /// Up to here records were compared.
-    names: Names,
-    /// Commits that were acknowledged, by number.
-    done: BTreeMap<u64, Vec<Change>>,
-    /// Commits that were under way when their process was killed.
-    in_doubt: Vec<Vec<Change>>,
-    /// Content that was acknowledged.
-    published: BTreeSet<Digest>,
-}
-
-impl Oracle {
-    fn new() -> Oracle {
-        Oracle {
-            names: Names::default(),
-            done: BTreeMap::new(),
-            in_doubt: Vec::new(),
-            published: BTreeSet::new(),
-        }
-    }
-
-    fn answered(&mut self, step: &Step, answer: &Answer) -> Result<(), String> {
-        let changes = step.changes();
-        match answer {
-            Answer::Done(number) => {
-                self.published
-                    .extend(step.contents().iter().map(Digest::sha256));
-                let unique = changes.is_empty() || self.done.insert(*number, changes).is_none();
-                unique
-                    .then_some(())
-                    .ok_or(format!("commit {number} was made twice"))
-            }
-            Answer::Died => {
-                self.in_doubt
-                    .extend((!changes.is_empty()).then_some(changes));
-                Ok(())
-            }
-            // a tag for a manifest that the other one took away
-            Answer::Failed(why) if matches!(step, Step::Tag { .. }) && why.contains("Missing") => {
-                Ok(())
-            }
-            Answer::Failed(why) => Err(format!("{step}: {why}")),
-        }
-    }
-
-    /// Compares the store with what is known; nobody works on it now.
-    fn check(&mut self, root: &Path, living: usize) -> Result<(), String> {
-        let store = FileStore::open(root, OpenMode::OpenOrCreate).map_err(|e| format!("{e:?}"))?;
-        let newest = now(store.sequence()).map_err(|e| format!("{e:?}"))?;
-        if let Some((lost, _)) = self.done.range(newest + 1..).next() {
-            return Err(format!(
-                "commit {lost} was acknowledged, {newest} is the newest"
-            ));
-        }
-        for number in self.names.sequence + 1..=newest {
-            let record = now(store.record(number)).map_err(|e| format!("{e:?}"))?;
-            let record = record.ok_or_else(|| format!("record {number} is missing"))?;
-            let changes = record.changes.into_iter().map(|recorded| recorded.change);
-            let changes: Vec<Change> = changes.collect();
-            if let Some(acknowledged) = self.done.remove(&number) {
-                if acknowledged != changes {
-                    return Err(format!("commit {number} is not what was acknowledged"));
-                }
-            } else if let Some(at) = self.in_doubt.iter().position(|doubt| *doubt == changes) {
-                self.in_doubt.remove(at);
-            } else {
-                return Err(format!("nobody made commit {number}: {changes:?}"));
-            }
-            self.names.sequence = number;
-            for change in &changes {
-                self.names.apply(change, number);
-            }
-        }
-        // whoever was killed does not come back
-        self.in_doubt.clear();
-        let names = now(store.names()).map_err(|e| format!("{e:?}"))?;
-        if *names != self.names {
-            return Err(format!(
-                "the names are not those of the records up to {newest}"
-            ));
-        }
-        check_named(&store, &names, &BTreeSet::new())?;
-        check_sets(&store)?;
-        check_content(root, &BTreeSet::new())?;
-        for digest in &self.published {
-            if store
-                .blob_size(digest)
-                .map_err(|e| format!("{e:?}"))?
-                .is_none()
-            {
-                return Err(format!("{digest} was acknowledged and is missing"));
-            }
-        }
-        check_rubbish(root, living + 1)
-    }
-}
-
-fn some_step(random: &mut Random) -> Step {
+/// A step, the `number`th one of this store.
+fn some_step(random: &mut Random, number: u64) -> Step {
     let repository = (*random.one_of(&["a", "a/b", "docker.io/library/r0"])).to_owned();
     let seed = random.below(40);
     let tag = format!("t{}", random.below(4));
-    match random.below(20) {
+    match random.below(30) {
+        20..=22 => Step::Image {
+            repository: (*random.one_of(&["i", "i/j"])).to_owned(),
+            tag,
+            seed: random.below(12),
+        },
+        23 => Step::Untag {
+            repository: "i".to_owned(),
+            tag,
+        },
+        24..=25 => Step::Collect {
+            untagged: random.below(2) == 0,
+        },
+        // every grace that began before is over
+        26 => Step::Serve(number * GRACE.as_secs()),
+        27 => Step::Repair,
+        28 => Step::Part { repository, seed },
+        29 => Step::Upload {
+            repository: "u".to_owned(),
+            seed,
+        },
         0 => Step::Look,
         1..=2 => Step::Publish(seed),
         3..=4 => Step::Import(random.below(6) * 10),
@@ -211,7 +130,7 @@ impl Busy {
     }
 
     /// Reads the answers to all it was told. Whether it lives.
-    fn settle(&mut self, oracle: &mut Oracle) -> Result<bool, String> {
+    fn settle(&mut self, known: &mut Known) -> Result<bool, String> {
         self.rounds += 1;
         if !self.opened {
             match self.worker.ready() {
@@ -222,7 +141,7 @@ impl Busy {
         }
         for (id, step) in std::mem::take(&mut self.told) {
             let (answered, answer) = self.worker.answer();
-            oracle.answered(&step, &answer)?;
+            known.answered(&step, &answer)?;
             if answer == Answer::Died {
                 // what it did not come to is not done
                 return Ok(false);
@@ -238,7 +157,7 @@ impl Busy {
 
 /// One store and its kills. Answers how many there were.
 fn one_store(root: &Path, random: &mut Random, tracing: bool) -> Result<usize, String> {
-    let mut oracle = Oracle::new();
+    let mut known = Known::default();
     let mut next = 1;
     let mut kills = 0;
     let mut busy: Vec<Option<Busy>> = vec![None, None];
@@ -246,7 +165,8 @@ fn one_store(root: &Path, random: &mut Random, tracing: bool) -> Result<usize, S
         for place in &mut busy {
             let process = place.get_or_insert_with(|| Busy::start(root, random, tracing));
             for _ in 0..=random.below(QUEUE) {
-                let step = some_step(random);
+                let step = some_step(random, next);
+                known.told(&step);
                 process.worker.tell(next, &step);
                 process.told.push((next, step));
                 next += 1;
@@ -267,7 +187,7 @@ fn one_store(root: &Path, random: &mut Random, tracing: bool) -> Result<usize, S
         }
         for place in &mut busy {
             if let Some(process) = place
-                && !process.settle(&mut oracle)?
+                && !process.settle(&mut known)?
             {
                 kills += 1;
                 *place = None;
@@ -284,12 +204,13 @@ fn one_store(root: &Path, random: &mut Random, tracing: bool) -> Result<usize, S
             }
         }
         let living = busy.iter().flatten().count();
-        oracle.check(root, living)?;
+        known.check(root, living)?;
     }
     for process in busy.into_iter().flatten() {
         process.worker.end();
     }
-    oracle.check(root, 0)?;
+    known.check(root, 0)?;
+    check_no_rubbish_stays(root)?;
     Ok(kills)
 }
 

@@ -7,7 +7,7 @@
 //! nothing wrong is. The tests of the tests are in [`teeth`]: without any one kind of sync a
 //! loss is found.
 //!
-//! The other half are random processes, killed at random ([`driver`]).
+//! The other half are random processes, killed at random ([`driver`], [`known`]).
 //!
 //! `KPTEST_SEED` repeats a run, `KPTEST_LONG=<minutes>` makes more of it.
 
@@ -18,7 +18,9 @@
 )]
 
 mod check;
+mod collecting;
 mod driver;
+mod known;
 mod loss;
 mod model;
 mod oracle;

@@ -7,7 +7,7 @@
 //! that was not synced is there, absent, zero where the file grew, or there up to a border of
 //! [`SECTOR`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random::Random;
 use crate::trace::{Act, Event};
@@ -15,6 +15,9 @@ use crate::tree::{Content, Tree};
 
 /// What disks write as one piece.
 const SECTOR: u64 = 512;
+
+/// Begins the kind of a sync that makes nothing safe that was not: leaving it out changes nothing.
+pub const NOTHING_NEW: &str = "nothing new of";
 
 type Node = usize;
 
@@ -85,6 +88,10 @@ pub enum Loss {
     Entries,
     /// Each change by chance; so many in a hundred are lost.
     Some(u64),
+    /// Only the change of this event is lost.
+    One(usize),
+    /// Only the data this event wrote is lost; the file has its length.
+    Blank(usize),
 }
 
 /// The ways to lose that find most, and chance.
@@ -403,34 +410,76 @@ impl Model {
 
     /// Gives each sync the kind of thing it is about.
     fn name_syncs(&mut self) {
-        let mut kinds = Vec::new();
-        for sync in &self.syncs {
-            kinds.push(match sync.of {
-                Some(node) => match self.nodes[node] {
-                    true => format!("entries of {}", self.kind(node)),
-                    false => format!("data of {}", self.kind(node)),
-                },
-                None => {
-                    let data = self.made.iter().any(|made| {
-                        made.event < sync.covers
-                            && !matches!(made.change, Change::Entry { .. })
-                            && self.kind(made.change.synced_with()) != "generation"
-                            && !self.safe(made, sync.event, &|_| false)
-                    });
-                    match data {
-                        true => "everything, with data".to_owned(),
-                        false => "everything, entries only".to_owned(),
-                    }
-                }
-            });
-        }
+        let kinds: Vec<String> = self.syncs.iter().map(|sync| self.name_of(sync)).collect();
         for (sync, kind) in self.syncs.iter_mut().zip(kinds) {
             sync.kind = kind;
         }
     }
 
+    fn name_of(&self, sync: &Sync) -> String {
+        let mut made_safe = self.made_safe_by(sync);
+        let Some(node) = sync.of else {
+            let data = made_safe.any(|made| {
+                !matches!(made.change, Change::Entry { .. })
+                    && self.kind(made.change.synced_with()) != "generation"
+            });
+            return match data {
+                true => "everything, with data".to_owned(),
+                false => "everything, entries only".to_owned(),
+            };
+        };
+        let of = self.kind(node);
+        let changes: Vec<&Change> = made_safe.map(|made| &made.change).collect();
+        if changes.is_empty() {
+            return format!("{NOTHING_NEW} {of}");
+        }
+        if !self.nodes[node] {
+            let again = self
+                .syncs
+                .iter()
+                .any(|before| before.event < sync.event && before.of == sync.of);
+            return match again {
+                true => format!("more data of {of}"),
+                false => format!("data of {of}"),
+            };
+        }
+        let mut made: BTreeSet<String> = BTreeSet::new();
+        for change in changes {
+            if let Change::Entry { name, node, .. } = change {
+                let name = plain(&String::from_utf8_lossy(name));
+                let gone = if node.is_none() { "no " } else { "" };
+                made.insert(format!("{gone}{name}"));
+            }
+        }
+        // that one is made at every beginning, and nothing in it is read
+        if made.len() > 1 {
+            made.retain(|name| !name.ends_with(".tmp"));
+        }
+        let made: Vec<String> = made.into_iter().collect();
+        format!("entries of {of}: {}", made.join(", "))
+    }
+
+    /// The syncs of a kind: the event each is, and the events of the changes that were not safe
+    /// before it, the newest first.
+    pub fn syncs_of(&self, kind: &str) -> Vec<(usize, Vec<usize>)> {
+        let of_kind = self.syncs.iter().filter(|sync| sync.kind == kind);
+        let made_safe = of_kind.map(|sync| {
+            let changes = self.made_safe_by(sync).rev().map(|made| made.event);
+            (sync.event, changes.collect())
+        });
+        made_safe.collect()
+    }
+
+    /// The changes that were not safe before this sync.
+    fn made_safe_by(&self, sync: &Sync) -> impl DoubleEndedIterator<Item = &Made> {
+        let covered = self.made.iter().filter(move |made| {
+            made.event < sync.covers && sync.of.is_none_or(|of| of == made.change.synced_with())
+        });
+        covered.filter(|made| !self.safe(made, sync.event, &|_| false))
+    }
+
     /// The kinds of syncs there are.
-    pub fn kinds(&self) -> std::collections::BTreeSet<String> {
+    pub fn kinds(&self) -> BTreeSet<String> {
         self.syncs.iter().map(|sync| sync.kind.clone()).collect()
     }
 
@@ -497,7 +546,7 @@ impl Model {
         for made in self.made.iter().filter(|made| made.event < point) {
             if self.safe(made, point, left_out) {
                 apply(&made.change, &mut entries, &mut contents);
-            } else if let Some(change) = what_is_left(&made.change, loss, random, &contents) {
+            } else if let Some(change) = what_is_left(made, loss, random, &contents) {
                 apply(&change, &mut entries, &mut contents);
             }
         }
@@ -550,11 +599,12 @@ fn short(act: &Act) -> String {
 
 /// What a loss leaves of a change that is not safe.
 fn what_is_left(
-    change: &Change,
+    made: &Made,
     loss: Loss,
     random: &mut Random,
     contents: &BTreeMap<Node, Content>,
 ) -> Option<Change> {
+    let change = &made.change;
     let whole = Some(change.clone());
     let entry = matches!(change, Change::Entry { .. });
     match loss {
@@ -563,6 +613,9 @@ fn what_is_left(
         Loss::Entries => whole.filter(|_| !entry),
         Loss::Data => whole.filter(|_| entry),
         Loss::Zeros => zeros(change, contents),
+        Loss::One(event) => whole.filter(|_| made.event != event),
+        Loss::Blank(event) if made.event == event => zeros(change, contents),
+        Loss::Blank(_) => whole,
         Loss::Some(percent) => {
             if random.below(100) >= percent {
                 return whole;
@@ -773,7 +826,7 @@ mod tests {
         assert_eq!(safe, ["/old=new"]);
         let model = of(acts(vec![sync("/t")]));
         let without = left(&model, Loss::Everything, &|kind| {
-            kind == "entries of the top"
+            kind == "entries of the top: old"
         });
         assert_eq!(without, ["/a/new=new", "/old=old"]);
     }
@@ -794,7 +847,7 @@ mod tests {
             bytes: vec![b'x'; 1000],
         };
         let mut random = Random::new(3);
-        let mut lengths = std::collections::BTreeSet::new();
+        let mut lengths = BTreeSet::new();
         for _ in 0..100 {
             let length = match cut(&change, &mut random) {
                 Some(Change::Write { bytes, .. }) => bytes.len(),

@@ -1,13 +1,18 @@
 //! Processes on a store, with everything they do to it written down.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use kubepkg_core::store::{Cause, Store};
+use kubepkg_mirror::source::Standing;
+use kubepkg_mirror::store::{FileStore, OpenMode};
 use tempfile::TempDir;
 
+use crate::collecting::all_content;
 use crate::model::Model;
 use crate::oracle::History;
 use crate::steps::Step;
+use crate::support::now;
 use crate::trace::{self, Event};
 use crate::tree::Tree;
 use crate::worker::{Answer, Worker};
@@ -31,20 +36,6 @@ pub struct Recorded {
 /// Where the store lies below the folder that is recorded. It is made with the folder above it.
 pub const STORE: &str = "new/store";
 
-/// Whether processes can be traced here. Where not, the tests that need it say so; a build
-/// server must have it.
-pub fn can_trace() -> bool {
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-qq", "-o", "/dev/null", "true"]);
-    strace.stdout(Stdio::null()).stderr(Stdio::null());
-    let can = strace.status().is_ok_and(|status| status.success());
-    if !can {
-        println!("left out: strace is missing or may not trace");
-        assert!(std::env::var_os("CI").is_none(), "strace must work here");
-    }
-    can
-}
-
 impl Recording {
     /// Of a folder with nothing in it.
     pub fn new() -> Recording {
@@ -59,12 +50,13 @@ impl Recording {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().join("top");
         start.write_to(&top);
+        let (history, next) = history.go_on();
         Recording {
             folder,
             start: start.clone(),
             logs: Vec::new(),
             history,
-            next: 1,
+            next,
         }
     }
 
@@ -97,6 +89,9 @@ impl Recording {
         let step: Step = step.parse().unwrap();
         let id = self.next;
         self.next += 1;
+        if matches!(step, Step::Collect { .. }) {
+            return self.collection(worker, id, &step);
+        }
         match worker.perform(id, &step) {
             Answer::Done(number) => {
                 self.history.done(id, &step);
@@ -112,6 +107,35 @@ impl Recording {
                 false
             }
         }
+    }
+
+    /// What a collection did is seen in the store; whether it was right is checked there.
+    fn collection(&mut self, worker: &mut Worker, id: u64, step: &Step) -> bool {
+        let before = all_content(&self.root());
+        let answer = worker.perform(id, step);
+        let after = all_content(&self.root());
+        let mut commits = Vec::new();
+        let store = FileStore::open(self.root(), OpenMode::ReadOnly).unwrap();
+        for number in self.history.newest() + 1.. {
+            let Some(record) = now(store.record(number)).unwrap() else {
+                break;
+            };
+            assert_eq!(record.cause, Cause::Collect, "commit {number}");
+            let changes = record.changes.into_iter().map(|recorded| recorded.change);
+            commits.push(changes.collect());
+        }
+        let removed = before.difference(&after).copied().collect();
+        now(store.names()).unwrap();
+        let condemned = after.into_iter();
+        let condemned = condemned.filter(|digest| store.standing(digest) == Standing::Condemned);
+        let condemned = condemned.collect();
+        self.history.collected(id, commits, removed, condemned);
+        match answer {
+            Answer::Done(number) => assert_eq!(number, self.history.newest(), "{step}"),
+            Answer::Failed(why) => panic!("{step}: {why}"),
+            Answer::Died => return false,
+        }
+        true
     }
 
     /// Whether a record is there.

@@ -13,6 +13,7 @@ use kubepkg_mirror::sink::{Sink, SinkError, Upload};
 use kubepkg_mirror::store::FileStore;
 use kubepkg_mirror::store::check::CheckSettings;
 
+use crate::collecting::{GRACE, collect, image_of, names_of_image, serve, tear};
 use crate::support::{blob, commit, manifest, noise, now, range_of, site, tag, trust};
 
 /// More than are synced one by one, so that the group sync is in it.
@@ -86,6 +87,27 @@ pub enum Step {
         repository: String,
         seed: u64,
     },
+    /// Publishes an image, then names it and the tag.
+    Image {
+        repository: String,
+        tag: String,
+        seed: u64,
+    },
+    /// Names a blob that is here, as who mounts it does.
+    Name {
+        repository: String,
+        seed: u64,
+    },
+    /// Says that a blob is wanted.
+    Rescue(u64),
+    /// Leaves the list of what is condemned as somebody does who is killed adding to it.
+    Tear,
+    /// Serves the store until it was served for so many seconds.
+    Serve(u64),
+    /// A collection; with `untagged` of manifests nobody tagged, too.
+    Collect {
+        untagged: bool,
+    },
     /// Forgets what was accepted.
     Distrust,
     /// Takes the repository files away.
@@ -122,6 +144,17 @@ impl fmt::Display for Step {
             Step::Untag { repository, tag } => write!(f, "untag {repository} {tag}"),
             Step::Delete { repository, seed } => write!(f, "delete {repository} {seed}"),
             Step::Erase { repository, seed } => write!(f, "erase {repository} {seed}"),
+            Step::Image {
+                repository,
+                tag,
+                seed,
+            } => write!(f, "image {repository} {tag} {seed}"),
+            Step::Name { repository, seed } => write!(f, "name {repository} {seed}"),
+            Step::Rescue(seed) => write!(f, "rescue {seed}"),
+            Step::Tear => write!(f, "tear"),
+            Step::Serve(seconds) => write!(f, "serve {seconds}"),
+            Step::Collect { untagged: false } => write!(f, "collect"),
+            Step::Collect { untagged: true } => write!(f, "collect untagged"),
             Step::Distrust => write!(f, "distrust"),
             Step::NoSite => write!(f, "nosite"),
         }
@@ -180,6 +213,20 @@ impl FromStr for Step {
                 repository: repository.to_owned(),
                 seed: seed(of)?,
             },
+            ["image", repository, tag, of] => Step::Image {
+                repository: repository.to_owned(),
+                tag: tag.to_owned(),
+                seed: seed(of)?,
+            },
+            ["name", repository, of] => Step::Name {
+                repository: repository.to_owned(),
+                seed: seed(of)?,
+            },
+            ["rescue", of] => Step::Rescue(seed(of)?),
+            ["tear"] => Step::Tear,
+            ["serve", seconds] => Step::Serve(seed(seconds)?),
+            ["collect"] => Step::Collect { untagged: false },
+            ["collect", "untagged"] => Step::Collect { untagged: true },
             ["distrust"] => Step::Distrust,
             ["nosite"] => Step::NoSite,
             _ => return Err(format!("no step: {text}")),
@@ -255,6 +302,7 @@ impl Step {
             Step::Push { seed, .. } | Step::Tags { seed, .. } => {
                 vec![manifest_of(*seed), blob_of(*seed)]
             }
+            Step::Image { seed, .. } => image_of(*seed).to_vec(),
             Step::Import(seed) => (0..IMPORTED)
                 .flat_map(|number| [manifest_of(seed + number), blob_of(seed + number)])
                 .collect(),
@@ -263,11 +311,36 @@ impl Step {
         }
     }
 
+    /// The content it is told is here once it is done.
+    pub fn confirmed(&self) -> Vec<Digest> {
+        match self {
+            Step::Rescue(seed) => vec![Digest::sha256(blob_of(*seed))],
+            _ => self.contents().iter().map(Digest::sha256).collect(),
+        }
+    }
+
     /// The names it changes.
     pub fn changes(&self) -> Vec<Change> {
         match self {
-            Step::Look | Step::Publish(_) | Step::Part { .. } | Step::Damage(_) | Step::Repair => {
-                Vec::new()
+            Step::Look
+            | Step::Publish(_)
+            | Step::Part { .. }
+            | Step::Damage(_)
+            | Step::Repair
+            | Step::Rescue(_)
+            | Step::Tear
+            | Step::Serve(_)
+            // what it changes depends on what it finds
+            | Step::Collect { .. } => Vec::new(),
+            Step::Name { repository, seed } => named(repository, *seed)[1..].to_vec(),
+            Step::Image {
+                repository,
+                tag: name,
+                seed,
+            } => {
+                let mut changes = names_of_image(repository, *seed).to_vec();
+                changes.push(tag(repository, name, Digest::sha256(&image_of(*seed)[0])));
+                changes
             }
             Step::Upload { repository, seed } | Step::Put { repository, seed } => {
                 named(repository, *seed)[1..].to_vec()
@@ -369,6 +442,12 @@ impl Step {
                 let _kept = now(store.put(Digest::sha256(&bytes), bytes))?;
                 return Ok(now(commit(store, self.changes()))?);
             }
+            Step::Rescue(seed) => now(store.rescue(vec![Digest::sha256(blob_of(*seed))]))?,
+            Step::Tear => tear(store.root()),
+            Step::Serve(seconds) => serve(store.root(), *seconds),
+            Step::Collect { untagged } => {
+                collect(store, *untagged, GRACE)?;
+            }
             Step::Damage(seed) => damage(store, &blob_of(*seed)),
             Step::Repair => {
                 let settings = CheckSettings {
@@ -425,7 +504,6 @@ fn damage(store: &FileStore, bytes: &Bytes) {
     let path = store.root().join("blobs/sha256").join(&hex[..2]).join(hex);
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.write_all_at(&[!bytes[0]], 0).unwrap();
-    file.sync_data().unwrap();
 }
 
 #[test]
@@ -441,6 +519,13 @@ fn steps_are_said_and_understood() {
         "upload a 1",
         "put a 1",
         "part a 1",
+        "image a x 1",
+        "name a 1",
+        "rescue 1",
+        "tear",
+        "serve 10",
+        "collect",
+        "collect untagged",
         "tags a 1 9",
         "damage 1",
         "repair",

@@ -98,13 +98,13 @@ impl Image {
         ]
     }
 
-    fn tagged(&self, repository: &str, name: &str) -> Vec<Change> {
+    pub fn tagged(&self, repository: &str, name: &str) -> Vec<Change> {
         let mut changes = self.names(repository);
         changes.push(tag(repository, name, self.digest));
         changes
     }
 
-    fn all(&self) -> Vec<Digest> {
+    pub fn all(&self) -> Vec<Digest> {
         let mut all = self.blobs.clone();
         all.push(self.digest);
         all
@@ -148,7 +148,7 @@ fn about(store: &FileStore, subject: Digest, seed: u64) -> (Digest, Vec<Change>)
     (digest, changes)
 }
 
-fn untag(repository: &str, name: &str) -> Change {
+pub fn untag(repository: &str, name: &str) -> Change {
     Change::Tag {
         repository: repository.parse().unwrap(),
         tag: name.parse().unwrap(),

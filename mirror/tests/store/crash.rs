@@ -4,9 +4,10 @@
 use kubepkg_core::error::Classify;
 use kubepkg_core::store::StoreError;
 use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_test_support::can_trace;
 
 use crate::scenario::{check_done, check_whole, import, import_into, temporaries};
-use crate::traced::{can_trace, count, given_root, run_with_fault};
+use crate::traced::{count, given_root, run_with_fault};
 
 /// Everything that changes a disk, or comes before a change.
 const CHANGING: [&str; 10] = [

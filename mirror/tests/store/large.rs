@@ -6,10 +6,11 @@ use futures_util::FutureExt;
 use kubepkg_core::Digest;
 use kubepkg_core::store::{Change, Names, Store, StoreError};
 use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_test_support::can_trace;
 use proptest::prelude::*;
 
 use crate::support::{commit, manifest, noise, now, put, tag};
-use crate::traced::{can_trace, count_at, given_root, run_with_fault, run_with_fault_at};
+use crate::traced::{count_at, given_root, run_with_fault, run_with_fault_at};
 
 /// Entries up to which a repository is one file.
 const SMALL: usize = 1000;

@@ -7,10 +7,11 @@ use kubepkg_core::Digest;
 use kubepkg_core::error::Classify;
 use kubepkg_core::store::{Change, Committed, Store, StoreError};
 use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_test_support::can_trace;
 
 use crate::scenario::{URL, temporaries};
 use crate::support::{batch, manifest, noise, now, put, site, tag};
-use crate::traced::{can_trace, given_root, run_with_fault_at};
+use crate::traced::{given_root, run_with_fault_at};
 
 fn open(root: &Path) -> FileStore {
     FileStore::open(root, OpenMode::OpenOrCreate).unwrap()

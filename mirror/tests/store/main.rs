@@ -8,6 +8,7 @@
 
 mod backup;
 mod check;
+mod collecting;
 mod collection;
 mod conformance;
 mod crash;

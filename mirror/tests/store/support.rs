@@ -27,16 +27,7 @@ pub fn now<F: Future>(future: F) -> F::Output {
 
 /// `len` bytes that look random and depend on `seed`.
 pub fn noise(seed: u64, len: usize) -> Bytes {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    Bytes::from(bytes)
+    Bytes::from(kubepkg_test_support::noise(seed, len))
 }
 
 /// `bytes` as the middle part of a local file.

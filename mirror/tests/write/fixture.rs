@@ -7,6 +7,7 @@ use kubepkg_core::Digest;
 use kubepkg_mirror::http::{PushSettings, Server};
 use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
 use kubepkg_mirror::store::{FileStore, OpenMode};
+pub use kubepkg_test_support::noise::noise;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -326,18 +327,4 @@ fn check(method: &str, target: &str, answer: &Answer) {
             assert!(CODES.contains(&code), "{method} {target}: {code}");
         }
     }
-}
-
-/// `len` bytes that look random and depend on `seed`.
-pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(len);
-    bytes
 }

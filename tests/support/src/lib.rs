@@ -13,10 +13,13 @@ pub mod image;
 pub mod layout;
 pub mod noise;
 pub mod package;
+pub mod tracing;
 pub mod upstream;
 
 pub use chart::Chart;
 pub use forge::Forge;
 pub use image::{Content, Image, ImageBuilder};
+pub use noise::noise;
 pub use package::Package;
+pub use tracing::can_trace;
 pub use upstream::{Fault, Seen, Upstream};
