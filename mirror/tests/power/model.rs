@@ -417,16 +417,9 @@ impl Model {
     }
 
     fn name_of(&self, sync: &Sync) -> String {
-        let mut made_safe = self.made_safe_by(sync);
+        let made_safe = self.made_safe_by(sync);
         let Some(node) = sync.of else {
-            let data = made_safe.any(|made| {
-                !matches!(made.change, Change::Entry { .. })
-                    && self.kind(made.change.synced_with()) != "generation"
-            });
-            return match data {
-                true => "everything, with data".to_owned(),
-                false => "everything, entries only".to_owned(),
-            };
+            return self.name_of_all(made_safe);
         };
         let of = self.kind(node);
         let changes: Vec<&Change> = made_safe.map(|made| &made.change).collect();
@@ -457,6 +450,28 @@ impl Model {
         }
         let made: Vec<String> = made.into_iter().collect();
         format!("entries of {of}: {}", made.join(", "))
+    }
+
+    /// A sync of everything, by what there is to sync: data, or else entries.
+    fn name_of_all<'a>(&self, made_safe: impl Iterator<Item = &'a Made>) -> String {
+        let (mut data, mut entries) = (BTreeSet::new(), BTreeSet::new());
+        for made in made_safe {
+            let kind = self.kind(made.change.synced_with());
+            let top = kind.splitn(4, '/').nth(2).unwrap_or(&kind).to_owned();
+            match made.change {
+                Change::Entry { .. } => entries.insert(top),
+                // written over in place, and made safe by none
+                _ if top == "generation" => false,
+                _ => data.insert(top),
+            };
+        }
+        let (what, tops) = match data.is_empty() {
+            true if entries.is_empty() => return format!("{NOTHING_NEW} everything"),
+            true => ("entries", entries),
+            false => ("data", data),
+        };
+        let tops: Vec<String> = tops.into_iter().collect();
+        format!("everything, {what} of {}", tops.join(", "))
     }
 
     /// The syncs of a kind: the event each is, and the events of the changes that were not safe
