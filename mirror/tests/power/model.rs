@@ -457,7 +457,7 @@ impl Model {
         let (mut data, mut entries) = (BTreeSet::new(), BTreeSet::new());
         for made in made_safe {
             let kind = self.kind(made.change.synced_with());
-            let top = kind.splitn(4, '/').nth(2).unwrap_or(&kind).to_owned();
+            let top = kind.split('/').nth(2).unwrap_or(&kind).to_owned();
             match made.change {
                 Change::Entry { .. } => entries.insert(top),
                 // written over in place, and made safe by none
