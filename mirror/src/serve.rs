@@ -8,6 +8,7 @@ mod crowd;
 mod guard;
 mod open_files;
 mod wire;
+mod workers;
 
 use std::future::Future;
 use std::io;
@@ -25,6 +26,7 @@ use tokio::sync::{Semaphore, watch};
 use self::connection::{Connections, Phase};
 use self::crowd::Crowd;
 pub use self::open_files::raise_open_files;
+use self::workers::Workers;
 use crate::http::Server;
 
 /// The address a request came from; an extension of every request.
@@ -67,27 +69,30 @@ pub enum ServeError {
     /// The socket failed.
     #[error("cannot accept connections")]
     Socket(#[source] io::Error),
+    /// There are no threads to serve on.
+    #[error("cannot start serving threads")]
+    Threads(#[source] io::Error),
 }
 
 impl Classify for ServeError {
     fn kind(&self) -> Kind {
         match self {
             ServeError::Store(error) => error.kind(),
-            ServeError::Socket(_) => Kind::Failed,
+            ServeError::Socket(_) | ServeError::Threads(_) => Kind::Failed,
         }
     }
 
     fn place(&self) -> Option<String> {
         match self {
             ServeError::Store(error) => error.place(),
-            ServeError::Socket(_) => None,
+            ServeError::Socket(_) | ServeError::Threads(_) => None,
         }
     }
 
     fn hint(&self) -> Option<String> {
         match self {
             ServeError::Store(error) => error.hint(),
-            ServeError::Socket(_) => None,
+            ServeError::Socket(_) | ServeError::Threads(_) => None,
         }
     }
 }
@@ -122,6 +127,8 @@ pub async fn serve_with(
     let crowd = Crowd::new();
     let connections = Connections::new(server.into_answers(), limits);
     let (phase, watched) = watch::channel(Phase::Serving);
+    let workers = Workers::start(&connections, &watched).map_err(ServeError::Threads)?;
+    drop((connections, watched));
     let mut shutdown = pin!(shutdown);
     loop {
         let (stream, peer) = tokio::select! {
@@ -133,22 +140,21 @@ pub async fn serve_with(
             crowd.refuse(stream, limits.connections);
             continue;
         };
-        let (connections, watched) = (connections.clone(), watched.clone());
-        tokio::spawn(async move {
-            connections.talk(stream, peer, watched).await;
-            drop(permit);
-        });
+        if let Err(error) = workers.give(stream, peer, permit) {
+            tracing::error!(%error, "cannot serve a connection");
+        }
     }
-    drop((listener, watched));
+    drop(listener);
 
-    // closed when the last connection has dropped its receiver
     phase.send_replace(Phase::Ending);
-    if tokio::time::timeout(limits.drain, phase.closed())
+    let mut ended = pin!(workers.ended());
+    if tokio::time::timeout(limits.drain, &mut ended)
         .await
         .is_err()
     {
         tracing::warn!(after = ?limits.drain, "ended with answers still under way");
         phase.send_replace(Phase::Over);
+        ended.await;
     }
     Ok(())
 }
