@@ -14,6 +14,7 @@ use rustix::fs::OFlags;
 pub(super) const ALIGNMENT: usize = 4096;
 
 /// A buffer direct writing accepts.
+#[derive(Debug, Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
@@ -33,7 +34,11 @@ impl Buffer {
         }
     }
 
-    pub(super) fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.length]
     }
 }
@@ -118,7 +123,7 @@ mod tests {
             let mut buffer = Buffer::new(32 * 1024);
             let mut expected = Vec::new();
             for (round, length) in [32 * 1024, 8192, last].into_iter().enumerate() {
-                let piece = &mut buffer.bytes()[..length];
+                let piece = &mut buffer.bytes_mut()[..length];
                 for (at, byte) in piece.iter_mut().enumerate() {
                     *byte = (at * 7 + round) as u8;
                 }

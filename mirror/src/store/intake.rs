@@ -107,7 +107,7 @@ impl Intake {
                 Some((writer, buffer)) => {
                     // the piece lies in memory as it does in a page of its file, which is not
                     // as it will in this one
-                    let aligned = &mut buffer.bytes()[..most];
+                    let aligned = &mut buffer.bytes_mut()[..most];
                     aligned.copy_from_slice(piece);
                     self.file.with(|file| writer.write(file, aligned))?;
                 }

@@ -6,6 +6,7 @@
 //! answered with 202 may be lost with the power, and a client that asks sees how much is left.
 
 mod finished;
+mod gather;
 mod receive;
 mod room;
 mod session;
@@ -57,6 +58,7 @@ pub(super) struct Uploads {
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// How many are being received at this moment.
     receiving: AtomicUsize,
+    buffers: Arc<gather::Pool>,
     min_free_per_mille: AtomicU32,
     /// The lease the newest pushes share.
     lease: Mutex<Option<(tokio::time::Instant, Weak<Lease>)>>,
@@ -78,6 +80,7 @@ impl Default for Uploads {
         Uploads {
             sessions: Mutex::default(),
             receiving: AtomicUsize::new(0),
+            buffers: Arc::default(),
             min_free_per_mille: AtomicU32::new(MIN_FREE_PER_MILLE),
             lease: Mutex::default(),
             count: Mutex::default(),

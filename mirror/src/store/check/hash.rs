@@ -100,7 +100,7 @@ fn attempt(
         if stop.load(Ordering::Relaxed) {
             return Ok(Verdict::Stopped);
         }
-        let read = source.read(buffer.bytes(), at)?;
+        let read = source.read(buffer.bytes_mut(), at)?;
         if read == 0 {
             break;
         }

@@ -10,13 +10,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use kubepkg_core::store::{Store as _, StoreError};
 use kubepkg_core::{Algorithm, Digest, Hasher};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
 use super::finished::Became;
+use super::gather::{Gathered, LEAST, MOST};
 use super::room::LOOK_AGAIN;
 use super::session::{Progress, Session};
 use super::target::Target;
@@ -25,12 +26,6 @@ use crate::sink::{SinkError, SinkFuture, Upload};
 use crate::store::FileStore;
 use crate::store::disk::failed;
 use crate::store::intake::Staged;
-
-/// Gathered before it is hashed and written, while few uploads are under way.
-const MOST: usize = 1024 * 1024;
-
-/// Gathered at least: a thousand uploads at once wait in 64 MiB.
-const LEAST: usize = 64 * 1024;
 
 /// What all uploads together may gather, as long as each gets [`LEAST`].
 const TOGETHER: usize = 64 * 1024 * 1024;
@@ -50,8 +45,7 @@ pub(super) struct Receiver {
     began: (u64, Option<Hasher>),
     /// Bytes in the file.
     kept: u64,
-    pieces: Vec<Bytes>,
-    gathered: usize,
+    gathered: Option<Gathered>,
     under_way: Option<UnderWay>,
     /// When `kept` passes this the free space is looked at.
     look_at: u64,
@@ -147,8 +141,7 @@ impl FileStore {
             target: Arc::new(Mutex::new(target)),
             hasher,
             kept,
-            pieces: Vec::new(),
-            gathered: 0,
+            gathered: None,
             under_way: None,
             // a stream did not say how much will come
             look_at: kept + if expected == 0 { 0 } else { LOOK_AGAIN },
@@ -182,10 +175,18 @@ fn open_data(path: &std::path::Path) -> Result<Target, SinkError> {
 }
 
 impl Receiver {
-    /// How much is gathered before it is handed on.
-    fn enough(&self) -> usize {
-        let receiving = self.store.uploads.receiving.load(Ordering::Relaxed).max(1);
-        (TOGETHER / receiving).clamp(LEAST, MOST)
+    /// Gathers as much of `bytes` as fits; answers the rest.
+    fn gather(&mut self, mut bytes: Bytes) -> Bytes {
+        let uploads = &self.store.uploads;
+        let gathered = self.gathered.get_or_insert_with(|| {
+            let receiving = uploads.receiving.load(Ordering::Relaxed).max(1);
+            uploads
+                .buffers
+                .take((TOGETHER / receiving).clamp(LEAST, MOST))
+        });
+        let taken = gathered.add(&bytes);
+        bytes.advance(taken);
+        bytes
     }
 
     /// Waits until what was handed on is in the file.
@@ -210,47 +211,28 @@ impl Receiver {
             Err(error) => {
                 // the file ends where it did, the hash is further on
                 self.hasher = None;
-                self.pieces.clear();
-                self.gathered = 0;
+                self.gathered = None;
                 Err(error)
             }
         }
     }
 
-    /// Hands on what was gathered: all of whole pages, for direct writing goes on at one.
+    /// Hands on what was gathered.
     async fn hand_on(&mut self) -> Result<(), SinkError> {
         self.settle().await?;
-        let mut pieces = std::mem::take(&mut self.pieces);
-        let odd = self.gathered % crate::store::direct::ALIGNMENT;
-        let mut rest = odd;
-        while rest > 0
-            && let Some(last) = pieces.pop()
-        {
-            if last.len() > rest {
-                let (now, later) = (
-                    last.slice(..last.len() - rest),
-                    last.slice(last.len() - rest..),
-                );
-                pieces.push(now);
-                self.pieces.push(later);
-                break;
-            }
-            rest -= last.len();
-            self.pieces.push(last);
-        }
-        self.pieces.reverse();
-        let bytes = (self.gathered - odd) as u64;
-        self.gathered = odd;
-        let pieces = Arc::new(pieces);
-
+        let Some(gathered) = self.gathered.take() else {
+            return Ok(());
+        };
+        let bytes = gathered.len() as u64;
+        let gathered = Arc::new(gathered);
         let hashing = match self.hasher.take() {
             Some(mut hasher) => {
                 // never closed
                 let core = Arc::clone(&self.store.hashing).acquire_owned().await.ok();
-                let pieces = Arc::clone(&pieces);
+                let gathered = Arc::clone(&gathered);
                 Some(tokio::task::spawn_blocking(move || {
                     let _core = core;
-                    pieces.iter().for_each(|piece| hasher.update(piece));
+                    hasher.update(gathered.bytes());
                     hasher
                 }))
             }
@@ -271,7 +253,7 @@ impl Receiver {
                 writable.make_room(&store.uploads, bytes)?;
             }
             lock(&target)
-                .write(&pieces)
+                .write(gathered.bytes())
                 .map_err(|e| failed("write", &path)(e).into())
         });
         self.under_way = Some(UnderWay {
@@ -285,19 +267,18 @@ impl Receiver {
     /// Writes everything, and answers the hash of it.
     async fn flush(&mut self) -> Result<(), SinkError> {
         self.settle().await?;
-        let pieces = std::mem::take(&mut self.pieces);
-        let bytes = std::mem::take(&mut self.gathered) as u64;
-        if bytes == 0 {
+        let Some(gathered) = self.gathered.take() else {
             return Ok(());
-        }
+        };
+        let bytes = gathered.len() as u64;
         let (target, path) = (Arc::clone(&self.target), self.path.clone());
         let mut hasher = self.hasher.take();
         let written = self.store.hash(move |_| {
             if let Some(hasher) = &mut hasher {
-                pieces.iter().for_each(|piece| hasher.update(piece));
+                hasher.update(gathered.bytes());
             }
             lock(&target)
-                .write(&pieces)
+                .write(gathered.bytes())
                 .map_err(failed("write", &path))?;
             Ok(hasher)
         });
@@ -322,8 +303,7 @@ impl Receiver {
     }
 
     async fn undo(mut self) -> Result<u64, SinkError> {
-        self.pieces.clear();
-        self.gathered = 0;
+        self.gathered = None;
         // what failed is taken away with the rest
         let _ = self.settle().await;
         let (length, hasher) = (self.began.0, self.began.1.take());
@@ -417,7 +397,8 @@ impl Receiver {
 impl Upload for Receiver {
     fn received(&self) -> u64 {
         let under_way = self.under_way.as_ref().map_or(0, |u| u.bytes);
-        self.kept + under_way + self.gathered as u64
+        let gathered = self.gathered.as_ref().map_or(0, Gathered::len);
+        self.kept + under_way + gathered as u64
     }
 
     fn superseded(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -431,12 +412,23 @@ impl Upload for Receiver {
     }
 
     fn write(&mut self, bytes: Bytes) -> SinkFuture<'_, ()> {
-        self.gathered += bytes.len();
-        self.pieces.push(bytes);
-        if self.gathered < self.enough() {
+        let left = self.gather(bytes);
+        if left.is_empty() && !self.gathered.as_ref().is_some_and(Gathered::is_full) {
             return Box::pin(ready(Ok(())));
         }
-        Box::pin(self.hand_on())
+        Box::pin(async move {
+            let mut left = left;
+            loop {
+                self.hand_on().await?;
+                if left.is_empty() {
+                    return Ok(());
+                }
+                left = self.gather(left);
+                if !self.gathered.as_ref().is_some_and(Gathered::is_full) {
+                    return Ok(());
+                }
+            }
+        })
     }
 
     fn pause(self: Box<Self>) -> SinkFuture<'static, u64> {
@@ -454,7 +446,7 @@ impl Upload for Receiver {
     fn cancel(self: Box<Self>) -> SinkFuture<'static, ()> {
         Box::pin(async move {
             let mut this = self;
-            this.pieces.clear();
+            this.gathered = None;
             let _ = this.settle().await;
             this.end().await
         })

@@ -1,22 +1,21 @@
 //! The file of an upload, written to from its end on.
 
 use std::fs::File;
-use std::io::{self, IoSlice, Seek as _};
+use std::io::{self, Seek as _, Write as _};
 use std::num::NonZeroU64;
 
-use bytes::Bytes;
 use kubepkg_core::reader::{PIECE, Reader};
 use kubepkg_core::{Algorithm, Digest, Hasher};
 use rustix::fs::Advice;
 
-use crate::store::direct::{ALIGNMENT, Buffer, Writer};
-use crate::store::intake::{DIRECT, WRITEBACK, write_all};
+use crate::store::direct::{ALIGNMENT, Writer};
+use crate::store::intake::{DIRECT, WRITEBACK};
 
 /// The open file.
 pub(super) struct Target {
     file: File,
     /// The way around the page cache, once there was enough for it.
-    around: Option<(Writer, Buffer)>,
+    around: Option<Writer>,
     length: u64,
     /// Up to where writing back was begun.
     begun: u64,
@@ -38,10 +37,10 @@ impl Target {
         self.length
     }
 
-    /// Adds bytes. After an error the file is as long as before.
-    pub(super) fn write(&mut self, pieces: &[Bytes]) -> io::Result<()> {
-        let more: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        match self.add(pieces, more) {
+    /// Adds bytes, which begin at a page of memory. After an error the file is as long as before.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let more = bytes.len() as u64;
+        match self.add(bytes, more) {
             Ok(()) => {
                 self.length += more;
                 Ok(())
@@ -56,7 +55,7 @@ impl Target {
 
     /// Makes the file `length` bytes long again.
     pub(super) fn cut(&mut self, length: u64) -> io::Result<()> {
-        if let Some((mut writer, _)) = self.around.take() {
+        if let Some(mut writer) = self.around.take() {
             writer.stop(&self.file)?;
         }
         self.file.set_len(length)?;
@@ -66,20 +65,18 @@ impl Target {
         Ok(())
     }
 
-    fn add(&mut self, pieces: &[Bytes], more: u64) -> io::Result<()> {
+    fn add(&mut self, bytes: &[u8], more: u64) -> io::Result<()> {
         let aligned = self.length.is_multiple_of(ALIGNMENT as u64);
         if self.around.is_none() && more >= DIRECT && aligned {
-            self.around = Some((Writer::new(&self.file), Buffer::new(PIECE)));
+            self.around = Some(Writer::new(&self.file));
         }
         let direct = match &mut self.around {
-            Some((writer, buffer)) => {
-                write_around(&mut self.file, writer, buffer, pieces)?;
+            Some(writer) => {
+                writer.write(&mut self.file, bytes)?;
                 writer.is_direct()
             }
             None => {
-                let mut slices: Vec<IoSlice<'_>> =
-                    pieces.iter().map(|piece| IoSlice::new(piece)).collect();
-                write_all(&mut self.file, &mut slices)?;
+                self.file.write_all(bytes)?;
                 false
             }
         };
@@ -120,40 +117,15 @@ impl Target {
     }
 }
 
-/// Copies the pieces into a buffer that direct writing accepts, and writes that when it is full.
-fn write_around(
-    file: &mut File,
-    writer: &mut Writer,
-    buffer: &mut Buffer,
-    pieces: &[Bytes],
-) -> io::Result<()> {
-    let mut filled = 0;
-    for piece in pieces {
-        let mut rest = &piece[..];
-        while !rest.is_empty() {
-            let room = &mut buffer.bytes()[filled..];
-            let n = room.len().min(rest.len());
-            room[..n].copy_from_slice(&rest[..n]);
-            filled += n;
-            rest = &rest[n..];
-            if filled == buffer.bytes().len() {
-                writer.write(file, buffer.bytes())?;
-                filled = 0;
-            }
-        }
-    }
-    match filled {
-        0 => Ok(()),
-        _ => writer.write(file, &buffer.bytes()[..filled]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::gather::Pool;
     use super::*;
 
     #[test]
-    fn pieces_of_every_length_arrive_in_order() {
+    fn bytes_of_every_length_arrive_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         let file = File::options()
@@ -164,37 +136,21 @@ mod tests {
             .unwrap();
         let mut target = Target::new(file, 0).unwrap();
         let mut expected = Vec::new();
-        for (round, lengths) in [
-            &[4096usize, 600_000, 1][..],
-            &[0, 300_000],
-            &[7],
-            &[1_000_000, 5000],
-            &[],
-            &[524_288, 524_288],
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let pieces: Vec<Bytes> = lengths
-                .iter()
-                .map(|n| {
-                    (0..*n)
-                        .map(|at| (at * 31 + round) as u8)
-                        .collect::<Vec<u8>>()
-                        .into()
-                })
-                .collect();
-            pieces
-                .iter()
-                .for_each(|piece| expected.extend_from_slice(piece));
-            target.write(&pieces).unwrap();
+        let pool = Arc::new(Pool::default());
+        let lengths = [4096, 1_048_576, 1, 0, 300_000, 7, 1_005_000, 1_048_576];
+        for (round, length) in lengths.into_iter().enumerate() {
+            let bytes: Vec<u8> = (0..length).map(|at| (at * 31 + round) as u8).collect();
+            let mut gathered = pool.take(length);
+            assert_eq!(gathered.add(&bytes), length);
+            expected.extend_from_slice(&bytes);
+            target.write(gathered.bytes()).unwrap();
             assert_eq!(target.length(), expected.len() as u64);
         }
         assert!(std::fs::read(&path).unwrap() == expected);
         let found = target.digest(Algorithm::Sha512).unwrap();
         assert_eq!(found, Digest::of(Algorithm::Sha512, &expected));
         target.cut(5).unwrap();
-        target.write(&[Bytes::from_static(b"xyz")]).unwrap();
+        target.write(b"xyz").unwrap();
         assert_eq!(std::fs::read(&path).unwrap()[5..], *b"xyz");
     }
 }
