@@ -7,6 +7,7 @@
 
 mod write;
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use http::{Method, StatusCode};
@@ -371,9 +372,13 @@ impl Query<'_> {
 }
 
 /// Undoes percent-encoding; `None` when it is broken or the result is no UTF-8.
-pub(crate) fn decode(text: &str) -> Option<String> {
+pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    let Some(first) = text.find('%') else {
+        return Some(Cow::Borrowed(text));
+    };
     let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
+    out.extend_from_slice(&text.as_bytes()[..first]);
+    let mut bytes = text[first..].bytes();
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
             out.push(byte);
@@ -383,7 +388,7 @@ pub(crate) fn decode(text: &str) -> Option<String> {
         let value = digit()? * 16 + digit()?;
         out.push(u8::try_from(value).ok()?);
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(out).ok().map(Cow::Owned)
 }
 
 pub(crate) use kubepkg_core::error::shown;

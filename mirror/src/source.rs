@@ -50,6 +50,12 @@ pub trait Source: Send + Sync + 'static {
     /// The content with this digest, `None` when it is not here. May block.
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError>;
 
+    /// The content with this digest, if it can be had without waiting for a disk. `None` says
+    /// nothing: then ask [`Source::blob`].
+    fn blob_at_once(&self, _digest: &Digest) -> Option<FileRange> {
+        None
+    }
+
     /// Size of the content with this digest, `None` when it is not here. May block, for no
     /// longer than looking at one file takes.
     fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
@@ -83,6 +89,10 @@ impl<T: Source + ?Sized> Source for Arc<T> {
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         (**self).blob(digest)
+    }
+
+    fn blob_at_once(&self, digest: &Digest) -> Option<FileRange> {
+        (**self).blob_at_once(digest)
     }
 
     fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
@@ -123,6 +133,10 @@ impl Source for FileStore {
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         self.blob_range(digest)
+    }
+
+    fn blob_at_once(&self, digest: &Digest) -> Option<FileRange> {
+        self.blob_range_at_once(digest)
     }
 
     fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {

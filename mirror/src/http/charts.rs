@@ -15,7 +15,7 @@ use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Names, StoreError};
 
 use self::view::View;
-use super::content::{Described, Freshness, blocking, respond_bytes};
+use super::content::{Described, Freshness, blocking, opened_blob, respond_bytes};
 use super::error::ApiError;
 use super::{Asking, Shared};
 use crate::route::decode;
@@ -102,7 +102,7 @@ pub async fn answer(
         media_type: HeaderValue::from_static(blob.media_type),
         freshness: Freshness::Revalidate,
     };
-    let open = move |source: &dyn Source| source.blob(&digest);
+    let open = opened_blob(&shared.source, digest);
     described
         .answer(asking, &shared.source, &shared.buffers, absent, open)
         .await

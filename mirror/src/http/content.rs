@@ -1,5 +1,6 @@
 //! Answers that carry content with a digest: blobs, repository files, chart archives.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -77,14 +78,14 @@ impl Described {
     }
 
     /// Answers HEAD from what is known, and GET with the whole or the ranges asked for.
-    /// `open` runs on the blocking pool, and only when bytes are to be sent.
+    /// `open` runs only when bytes are to be sent.
     pub async fn answer(
         self,
         asking: &Asking,
         source: &Arc<dyn Source>,
         pool: &Arc<Pool>,
         absent: impl FnOnce() -> ApiError,
-        open: impl FnOnce(&dyn Source) -> Result<Option<FileRange>, StoreError> + Send + 'static,
+        open: impl Future<Output = Result<Option<FileRange>, ApiError>>,
     ) -> Result<Response, ApiError> {
         if let Some(response) = self.not_modified(asking) {
             return Ok(response);
@@ -101,10 +102,7 @@ impl Described {
         if wanted == Wanted::Nothing {
             return Ok(self.unsatisfiable(headers));
         }
-        let opened = blocking(source, open)
-            .await?
-            .map_err(|error| ApiError::store(&error))?;
-        let Some(range) = opened else {
+        let Some(range) = open.await? else {
             tracing::error!(digest = %self.digest, "content that a name promises is not in the store");
             return Err(absent());
         };
@@ -211,6 +209,26 @@ pub async fn stands(source: &Arc<dyn Source>, digest: &Digest) -> Result<bool, A
             Err(StoreError::Missing { .. }) => Ok(false),
             Err(error) => Err(ApiError::store(&error)),
         },
+    }
+}
+
+/// Opens something on the blocking pool.
+pub async fn opened(
+    source: &Arc<dyn Source>,
+    open: impl FnOnce(&dyn Source) -> Result<Option<FileRange>, StoreError> + Send + 'static,
+) -> Result<Option<FileRange>, ApiError> {
+    let opened = blocking(source, open).await?;
+    opened.map_err(|error| ApiError::store(&error))
+}
+
+/// Opens a blob, here where that needs no disk.
+pub async fn opened_blob(
+    source: &Arc<dyn Source>,
+    digest: Digest,
+) -> Result<Option<FileRange>, ApiError> {
+    match source.blob_at_once(&digest) {
+        Some(range) => Ok(Some(range)),
+        None => opened(source, move |source| source.blob(&digest)).await,
     }
 }
 

@@ -37,7 +37,7 @@ use serde_json::json;
 use self::buffers::Pool;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
-use self::content::{Described, Freshness, respond_bytes, stands};
+use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::referrers::Question;
 use self::watched::Watched;
@@ -234,10 +234,10 @@ async fn registry(
             .map(|names| lists::catalog(asking, &names, &page)),
         Ok(Endpoint::Repository(place, ask)) => {
             namespace = place.namespace(own);
-            let miss = Miss::of(&place, own, &ask);
-            let answered = repository(shared, asking, own, &place, ask).await;
-            if let (Some(miss), Err(error)) = (miss, &answered)
+            let answered = repository(shared, asking, own, &place, &ask).await;
+            if let Err(error) = &answered
                 && error.status == StatusCode::NOT_FOUND
+                && let Some(miss) = Miss::of(&place, own, &ask)
             {
                 shared.wanted.miss(miss, asking.peer);
             }
@@ -264,18 +264,18 @@ async fn repository(
     asking: &Asking,
     own: Own<'_>,
     place: &Place,
-    ask: Ask,
+    ask: &Ask,
 ) -> Result<Response, ApiError> {
-    if let Ask::Upload(id) = &ask {
+    if let Ask::Upload(id) = ask {
         return push::state(shared, own, place, id).await;
     }
-    let names = settled(shared, own, place, &ask).await?;
+    let names = settled(shared, own, place, ask).await?;
     let found = place.find(&names, own);
     if let Ask::Referrers {
         subject,
         artifact_type,
         last,
-    } = &ask
+    } = ask
     {
         let question = Question {
             subject,
@@ -286,11 +286,11 @@ async fn repository(
         return referrers::answer(shared, asking, repository, question).await;
     }
     let found = found.ok_or_else(|| ApiError::no_repository(place))?;
-    match &ask {
+    match ask {
         Ask::Manifest(target) => manifest::answer(shared, asking, place, found, target).await,
         Ask::Tags(page) => Ok(lists::tags(asking, place, found, page)),
         Ask::Blob(digest) => {
-            let absent = || ApiError::not_in(place, Code::BlobUnknown, &ask);
+            let absent = || ApiError::not_in(place, Code::BlobUnknown, ask);
             // a manifest is not a blob, and a blob of another repository is not one of this
             let size = found.repository.blobs.get(digest).ok_or_else(absent)?;
             if !stands(&shared.source, digest).await? {
@@ -303,13 +303,13 @@ async fn repository(
                 media_type: HeaderValue::from_static("application/octet-stream"),
                 freshness: Freshness::Immutable,
             };
-            let open = move |source: &dyn Source| source.blob(&digest);
+            let open = opened_blob(&shared.source, digest);
             described
                 .answer(asking, &shared.source, &shared.buffers, absent, open)
                 .await
         }
         Ask::Upload(_) | Ask::Referrers { .. } => {
-            Err(ApiError::not_in(place, Code::BlobUploadUnknown, &ask))
+            Err(ApiError::not_in(place, Code::BlobUploadUnknown, ask))
         }
     }
 }

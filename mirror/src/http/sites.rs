@@ -14,7 +14,7 @@ use http::header::{HeaderName, HeaderValue};
 use kubepkg_core::location::{CanonicalUrl, host_element};
 use kubepkg_core::store::{Names, SiteEntry};
 
-use super::content::{Described, Freshness};
+use super::content::{Described, Freshness, opened};
 use super::error::ApiError;
 use super::{Asking, Shared};
 use crate::route::decode;
@@ -40,7 +40,9 @@ pub async fn answer(
     };
     let set = site.set;
     let (folder, site) = (folder.to_owned(), site.clone());
-    let open = move |source: &dyn crate::source::Source| source.site_file(&folder, &site, &file);
+    let open = opened(&shared.source, move |source| {
+        source.site_file(&folder, &site, &file)
+    });
     let mut response = described
         .answer(asking, &shared.source, &shared.buffers, absent, open)
         .await?;
@@ -73,7 +75,7 @@ fn find<'a>(names: &'a Names, path: &str) -> Option<(&'a str, &'a SiteEntry, Str
 
 /// The folder the index lies in, decoded, without leading and with trailing `/`.
 fn index_folder(url: &CanonicalUrl) -> String {
-    let path = decode(url.path()).unwrap_or_else(|| url.path().to_owned());
+    let path = decode(url.path()).unwrap_or(url.path().into());
     let path = path.strip_prefix('/').unwrap_or(&path);
     let cut = path.rfind('/').map_or(0, |at| at + 1);
     path[..cut].to_owned()

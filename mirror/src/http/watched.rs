@@ -94,6 +94,10 @@ impl<S: Source> Source for Watched<S> {
         Ok(found)
     }
 
+    fn blob_at_once(&self, digest: &Digest) -> Option<FileRange> {
+        self.source.blob_at_once(digest)
+    }
+
     fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         let found = self.source.size(digest)?;
         if found.is_none() {

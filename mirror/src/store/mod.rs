@@ -193,6 +193,11 @@ impl FileStore {
         self.opened.content.range(digest)
     }
 
+    /// The content with this digest, if its file can be opened without asking a disk.
+    pub fn blob_range_at_once(&self, digest: &Digest) -> Option<FileRange> {
+        self.opened.content.range_at_once(digest)
+    }
+
     /// Size of the content with this digest. Looks at one file.
     pub fn blob_size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         self.opened.content.size(digest)
