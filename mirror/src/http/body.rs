@@ -13,8 +13,9 @@ use http_body::{Body, Frame, SizeHint};
 use kubepkg_core::store::FileRange;
 use tokio::task::JoinHandle;
 
-use super::buffers::{Buffer, Pool, is_cached};
+use super::buffers::{Buffer, Pool};
 use super::handoff::{self, Handoff};
+use super::page_cache::{self, WINDOW, bring, is_cached};
 
 /// Sends its pieces one after the other, only as fast as the client takes them. What lies in
 /// the page cache is handed to the socket as it is, or read where the body is polled; the rest
@@ -25,7 +26,12 @@ pub struct FileBody {
     left: u64,
     pool: Arc<Pool>,
     handoff: Option<Handoff>,
-    waiting: Option<JoinHandle<io::Result<Buffer>>>,
+    waiting: Option<Waiting>,
+    /// How much of the first piece is known to lie in the page cache.
+    cached: u64,
+    /// What was looked for last was not there: the next is neither, as a rule, and it is the
+    /// blocking pool that looks.
+    cold: bool,
 }
 
 #[derive(Debug)]
@@ -38,6 +44,15 @@ enum Piece {
     },
 }
 
+/// What is done on the blocking pool.
+#[derive(Debug)]
+enum Waiting {
+    /// Bytes are read; answers whether they were there.
+    Read(JoinHandle<io::Result<(Buffer, bool)>>),
+    /// So many bytes are brought into the page cache; answers whether they were there.
+    Bring(u64, JoinHandle<io::Result<bool>>),
+}
+
 impl FileBody {
     /// An empty body; pieces are added to its end. With a `handoff` it does not read what can
     /// go from file to socket.
@@ -48,6 +63,8 @@ impl FileBody {
             pool,
             handoff,
             waiting: None,
+            cached: 0,
+            cold: false,
         }
     }
 
@@ -61,6 +78,9 @@ impl FileBody {
     /// Adds `len` bytes of `range` from `skip` on; the caller has checked that they are there.
     pub fn push_file(&mut self, range: &FileRange, skip: u64, len: u64) {
         self.left += len;
+        if self.pieces.is_empty() && len >= handoff::LEAST {
+            page_cache::expect_nothing(&range.file);
+        }
         self.pieces.push_back(Piece::File {
             file: Arc::clone(&range.file),
             offset: range.offset + skip,
@@ -77,8 +97,8 @@ impl FileBody {
     fn took(&mut self, buffer: Buffer) -> io::Result<Bytes> {
         if buffer.filled() == 0 {
             // the length was announced; ending the connection is the only honest answer left
-            tracing::error!("a file of the store ends early");
-            return Err(io::ErrorKind::UnexpectedEof.into());
+            let early = "a file of the store ends early";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, early));
         }
         self.advance(buffer.filled() as u64);
         Ok(buffer.freeze())
@@ -91,34 +111,85 @@ impl FileBody {
             *left -= n;
         }
         self.left -= n;
+        self.cached = self.cached.saturating_sub(n);
     }
 
-    /// Hands the beginning of the first piece to the socket, if that has a use and the socket
-    /// would not have to wait for the disk.
-    fn hand_over(&mut self) -> Option<Bytes> {
-        let Some(Piece::File { file, offset, left }) = self.pieces.front() else {
-            return None;
+    /// Hands the beginning of the first piece to the socket, once the socket has sent the one
+    /// before, if that has a use and the socket would not have to wait for the disk; else begins
+    /// to bring it from there.
+    fn poll_hand_over(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let (Some(Piece::File { file, offset, left }), Some(handoff)) =
+            (self.pieces.front(), &self.handoff)
+        else {
+            return Poll::Ready(None);
         };
-        let handoff = self.handoff.as_ref()?;
-        let len = (*left).min(handoff::MOST);
-        if len < handoff::LEAST || handoff.is_taken() || !is_cached(file, *offset, len) {
-            return None;
+        if *left < handoff::LEAST {
+            return Poll::Ready(None);
         }
-        let given = handoff.give(file, *offset, len)?;
-        self.advance(len);
-        Some(given)
+        ready!(handoff.poll_free(cx));
+        if handoff.was_slow() {
+            // it waited for a disk after all, or for a processor: it does no harm to be sure
+            (self.cold, self.cached) = (true, 0);
+        }
+        let window = (*left).min(WINDOW);
+        if self.cached == 0 && !self.cold && is_cached(file, *offset, window) {
+            self.cached = window;
+        }
+        if self.cached == 0 {
+            let (file, offset) = (Arc::clone(file), *offset);
+            let mut scratch = self.pool.take(window);
+            let bringing =
+                tokio::task::spawn_blocking(move || bring(&file, offset, window, &mut scratch));
+            self.waiting = Some(Waiting::Bring(window, bringing));
+            return Poll::Ready(None);
+        }
+        let len = self.cached.min(handoff::MOST);
+        let given = handoff.give(file, *offset, len);
+        if given.is_some() {
+            self.advance(len);
+        }
+        Poll::Ready(given)
+    }
+
+    /// Waits for the blocking pool; bytes when it read some.
+    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        let bytes = match &mut self.waiting {
+            None => return Poll::Ready(Ok(None)),
+            Some(Waiting::Read(reading)) => {
+                let read = ready!(Pin::new(reading).poll(cx));
+                let read = read.map_err(io::Error::other).flatten();
+                read.and_then(|(buffer, was_there)| {
+                    self.cold = !was_there;
+                    self.took(buffer).map(Some)
+                })
+            }
+            Some(Waiting::Bring(len, bringing)) => {
+                let brought = ready!(Pin::new(bringing).poll(cx));
+                self.cached = *len;
+                let brought = brought.map_err(io::Error::other).flatten();
+                brought.map(|was_there| {
+                    self.cold = !was_there;
+                    None
+                })
+            }
+        };
+        self.waiting = None;
+        if let Err(error) = &bytes {
+            tracing::error!(%error, "cannot read a file of the store");
+        }
+        Poll::Ready(bytes)
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        if let Some(waiting) = &mut self.waiting {
-            let read = ready!(Pin::new(waiting).poll(cx));
-            self.waiting = None;
-            let buffer = read.map_err(io::Error::other).flatten();
-            return Poll::Ready(Some(buffer.and_then(|buffer| self.took(buffer))));
-        }
         loop {
-            if let Some(given) = self.hand_over() {
+            if let Some(bytes) = ready!(self.poll_waiting(cx)).transpose() {
+                return Poll::Ready(Some(bytes));
+            }
+            if let Some(given) = ready!(self.poll_hand_over(cx)) {
                 return Poll::Ready(Some(Ok(given)));
+            }
+            if self.waiting.is_some() {
+                continue;
             }
             match self.pieces.front() {
                 None => return Poll::Ready(None),
@@ -131,33 +202,24 @@ impl FileBody {
                 }
                 Some(Piece::File { left: 0, .. }) => {
                     self.pieces.pop_front();
+                    self.cached = 0;
                 }
                 Some(Piece::File { file, offset, left }) => {
                     let (offset, left) = (*offset, *left);
                     let mut buffer = self.pool.take(left);
-                    match buffer.read_cached(file, offset, left) {
-                        // 0 bytes without waiting is the end of the file only if a read that
-                        // waits says so too
-                        Ok(true) if buffer.filled() > 0 => {
-                            return Poll::Ready(Some(self.took(buffer)));
-                        }
-                        Ok(_) => {
+                    match !self.cold && buffer.read_cached(file, offset, left) {
+                        true => return Poll::Ready(Some(self.took(buffer))),
+                        false => {
                             let file = Arc::clone(file);
-                            let mut waiting = tokio::task::spawn_blocking(move || {
-                                buffer.read(&file, offset, left)?;
-                                Ok(buffer)
+                            let reading = tokio::task::spawn_blocking(move || {
+                                let was_there = buffer.read_cached(&file, offset, left);
+                                if !was_there {
+                                    page_cache::begin(&file, offset, left.min(WINDOW));
+                                    buffer.read(&file, offset, left)?;
+                                }
+                                Ok((buffer, was_there))
                             });
-                            let polled = Pin::new(&mut waiting).poll(cx);
-                            let Poll::Ready(read) = polled else {
-                                self.waiting = Some(waiting);
-                                return Poll::Pending;
-                            };
-                            let buffer = read.map_err(io::Error::other).flatten();
-                            return Poll::Ready(Some(buffer.and_then(|b| self.took(b))));
-                        }
-                        Err(error) => {
-                            tracing::error!(%error, "cannot read a file of the store");
-                            return Poll::Ready(Some(Err(error)));
+                            self.waiting = Some(Waiting::Read(reading));
                         }
                     }
                 }

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use super::page_cache;
+
 /// Size of a buffer as long as few are in use.
 pub const LARGE: usize = 256 * 1024;
 
@@ -97,27 +99,13 @@ impl Buffer {
     }
 
     /// Reads at most `want` bytes from `offset` if that does not have to wait for a disk.
-    /// `Ok(false)`: it would have to, or the file system cannot tell.
-    pub fn read_cached(&mut self, file: &File, offset: u64, want: u64) -> io::Result<bool> {
+    /// `false`: nothing was read. It would have to wait, or fails, or the file ends: only a read
+    /// that waits knows.
+    pub fn read_cached(&mut self, file: &File, offset: u64, want: u64) -> bool {
         let room = self.room(want);
-        match cached::read(file, &mut self.data[..room], offset) {
-            Ok(n) => {
-                self.filled = n;
-                Ok(true)
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::Unsupported
-                        | io::ErrorKind::Interrupted
-                        | io::ErrorKind::InvalidInput
-                ) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+        let read = page_cache::read_cached(file, &mut self.data[..room], offset);
+        self.filled = read.unwrap_or(0);
+        self.filled > 0
     }
 
     /// Reads at most `want` bytes from `offset`, waiting for the disk. 0 bytes: the file ends.
@@ -141,49 +129,9 @@ impl Buffer {
     }
 }
 
-/// How far apart [`is_cached`] looks. Files come into the page cache and leave it in runs
-/// of pages of at least this size.
-const STRIDE: usize = 64 * 1024;
-
-/// Whether `len` bytes from `offset` on lie in the page cache, as far as one can tell without
-/// looking at every page.
-pub fn is_cached(file: &File, offset: u64, len: u64) -> bool {
-    let Some(last) = len.checked_sub(1) else {
-        return true;
-    };
-    let looked = (0..last).step_by(STRIDE).chain([last]);
-    let mut byte = [0];
-    looked
-        .map(|at| cached::read(file, &mut byte, offset + at))
-        .all(|read| matches!(read, Ok(1)))
-}
-
 /// Reads at `offset` without moving the file's position, which many readers share.
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(file, buffer, offset)?)
-}
-
-#[cfg(target_os = "linux")]
-mod cached {
-    use std::fs::File;
-    use std::io::{self, IoSliceMut};
-
-    use rustix::io::{ReadWriteFlags, preadv2};
-
-    pub(super) fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut slices = [IoSliceMut::new(buffer)];
-        Ok(preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT)?)
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod cached {
-    use std::fs::File;
-    use std::io;
-
-    pub(super) fn read(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 #[cfg(test)]
@@ -221,7 +169,7 @@ mod tests {
         assert_eq!(buffer.as_ref(), b"89");
         buffer.read(&file, 10, 4).unwrap();
         assert_eq!(buffer.filled(), 0);
-        if buffer.read_cached(&file, 0, 2).unwrap() {
+        if buffer.read_cached(&file, 0, 2) {
             assert_eq!(buffer.freeze().as_ref(), b"01");
         }
     }

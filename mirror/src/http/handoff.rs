@@ -12,6 +12,8 @@
 
 use std::fs::File;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -21,6 +23,9 @@ pub(crate) const MOST: u64 = 512 * 1024;
 
 /// Fewer bytes are cheaper to copy, together with the head of the answer in one call.
 pub(crate) const LEAST: u64 = 32 * 1024;
+
+/// Nothing is sent for longer without waiting.
+const SLOW: Duration = Duration::from_millis(5);
 
 /// Never read or written: it takes up addresses, not memory.
 static PLACEHOLDER: LazyLock<&[u8]> = LazyLock::new(|| Box::leak(vec![0; MOST as usize].into()));
@@ -45,7 +50,17 @@ pub(crate) struct Part {
 
 /// Where the bodies of a connection meet its socket. Clones are the same place.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Handoff(Arc<Mutex<Option<Part>>>);
+pub(crate) struct Handoff(Arc<Mutex<Place>>);
+
+#[derive(Debug, Default)]
+struct Place {
+    /// What is on its way.
+    part: Option<Part>,
+    /// Who waits until it is sent.
+    waiting: Option<Waker>,
+    /// Sending one took longer than it does without waiting for something.
+    slow: bool,
+}
 
 impl Handoff {
     /// Hands over `len` bytes, at most [`MOST`]. Answers what to yield for them, or nothing
@@ -53,11 +68,11 @@ impl Handoff {
     pub(crate) fn give(&self, file: &Arc<File>, offset: u64, len: u64) -> Option<Bytes> {
         let placeholder: &'static [u8] = *PLACEHOLDER;
         let placeholder = placeholder.get(..usize::try_from(len).ok()?)?;
-        let mut part = self.part();
-        if part.is_some() || len == 0 {
+        let mut place = self.place();
+        if place.part.is_some() || len == 0 {
             return None;
         }
-        *part = Some(Part {
+        place.part = Some(Part {
             file: Arc::clone(file),
             offset,
             left: placeholder.len(),
@@ -67,7 +82,25 @@ impl Handoff {
 
     /// Whether a part is on its way.
     pub(crate) fn is_taken(&self) -> bool {
-        self.part().is_some()
+        self.place().part.is_some()
+    }
+
+    /// Whether sending a part had to wait since this was asked last.
+    pub(crate) fn was_slow(&self) -> bool {
+        std::mem::take(&mut self.place().slow)
+    }
+
+    /// Waits until no part is on its way.
+    pub(crate) fn poll_free(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut place = self.place();
+        if place.part.is_none() {
+            return Poll::Ready(());
+        }
+        match &mut place.waiting {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 
     /// Lets `send` send of the part on its way, and accounts for what it says it sent.
@@ -75,9 +108,11 @@ impl Handoff {
         &self,
         send: impl FnOnce(Option<&Part>) -> Result<usize, E>,
     ) -> Result<usize, E> {
-        let mut part = self.part();
-        let sent = send(part.as_ref())?;
-        *part = part.take().and_then(|part| {
+        let mut place = self.place();
+        let began = Instant::now();
+        let sent = send(place.part.as_ref())?;
+        place.slow |= began.elapsed() > SLOW;
+        place.part = place.part.take().and_then(|part| {
             let left = part.left.checked_sub(sent).filter(|left| *left > 0)?;
             let offset = part.offset + sent as u64;
             Some(Part {
@@ -86,17 +121,34 @@ impl Handoff {
                 ..part
             })
         });
+        if place.part.is_none()
+            && let Some(waker) = place.waiting.take()
+        {
+            waker.wake();
+        }
         Ok(sent)
     }
 
-    fn part(&self) -> MutexGuard<'_, Option<Part>> {
+    fn place(&self) -> MutexGuard<'_, Place> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+
     use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Woken>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
 
     #[test]
     fn a_placeholder_is_known_by_its_address_alone() {
@@ -126,7 +178,15 @@ mod tests {
         };
         assert_eq!(sent((100, 10), 4), Ok(4));
         assert_eq!(handoff.send(|_| Err::<usize, _>(())), Err(()));
-        assert_eq!(sent((104, 6), 6), Ok(6));
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        assert!(handoff.poll_free(&mut context).is_pending());
+        assert_eq!(sent((104, 6), 2), Ok(2));
+        assert!(!woken.0.load(Ordering::SeqCst), "some is left");
+        assert_eq!(sent((106, 4), 4), Ok(4));
+        assert!(woken.0.load(Ordering::SeqCst));
+        assert!(handoff.poll_free(&mut context).is_ready());
         assert!(!handoff.is_taken());
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod handoff;
 mod lists;
 mod manifest;
+mod page_cache;
 mod push;
 mod range;
 mod referrers;
