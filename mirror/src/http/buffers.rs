@@ -93,6 +93,15 @@ impl Buffer {
         Bytes::from_owner(self)
     }
 
+    /// Copies as many of `bytes` to the end as there is room for; answers how many.
+    pub fn add(&mut self, bytes: &[u8]) -> usize {
+        let room = &mut self.data[self.filled..];
+        let n = room.len().min(bytes.len());
+        room[..n].copy_from_slice(&bytes[..n]);
+        self.filled += n;
+        n
+    }
+
     /// Number of bytes read.
     pub fn filled(&self) -> usize {
         self.filled
@@ -169,6 +178,8 @@ mod tests {
         assert_eq!(buffer.as_ref(), b"89");
         buffer.read(&file, 10, 4).unwrap();
         assert_eq!(buffer.filled(), 0);
+        assert_eq!(buffer.add(b"abcdef"), 4);
+        assert_eq!((buffer.add(b"g"), buffer.as_ref()), (0, &b"abcd"[..]));
         if buffer.read_cached(&file, 0, 2) {
             assert_eq!(buffer.freeze().as_ref(), b"01");
         }

@@ -35,7 +35,6 @@ use kubepkg_core::reference::canonical_host;
 use kubepkg_core::store::{Names, StoreError};
 use serde_json::json;
 
-use self::buffers::Pool;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
 use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
@@ -49,6 +48,7 @@ use crate::sink::Sink;
 use crate::source::{Source, Standing};
 use crate::wanted::{Miss, Wanted};
 
+pub(crate) use self::buffers::{Buffer, LARGE, Pool};
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
 pub use self::push::Settings as PushSettings;
 pub(crate) use self::service::Answers;

@@ -8,6 +8,7 @@ use axum::response::Response;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 
+use super::buffers::Pool;
 use super::{Shared, answer};
 
 /// Answers requests.
@@ -28,6 +29,11 @@ impl Answers {
             TowerToHyperService::new(extra.fallback_service(own))
         });
         Answers { shared, beside }
+    }
+
+    /// The buffers answers pass through.
+    pub(crate) fn buffers(&self) -> &Arc<Pool> {
+        &self.shared.buffers
     }
 
     /// The answer to a request.

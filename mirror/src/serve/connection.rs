@@ -66,7 +66,12 @@ impl Connections {
         }
         let asked = Arc::new(Asked::default());
         let handoff = Handoff::default();
-        let stream = Wire::new(stream, handoff.clone());
+        let stream = Wire::new(
+            stream,
+            handoff.clone(),
+            Arc::clone(&asked),
+            Arc::clone(self.answers.buffers()),
+        );
         let stream = Guarded::new(stream, &self.limits, Arc::clone(&asked));
         let answers = self.answers;
         let service = service_fn(move |mut request: Request<Incoming>| {

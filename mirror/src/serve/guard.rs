@@ -42,7 +42,12 @@ impl Asked {
 
     /// Whether what the client sends can only be the head of a request.
     fn head_is_due(&self) -> bool {
-        self.open.load(Ordering::Relaxed) == 0 && !self.multiplexed.load(Ordering::Relaxed)
+        self.open.load(Ordering::Relaxed) == 0 && !self.is_multiplexed()
+    }
+
+    /// Whether several requests share the connection.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        self.multiplexed.load(Ordering::Relaxed)
     }
 }
 

@@ -1,26 +1,88 @@
-//! A socket that sends parts of files where a body yielded their placeholder.
+//! A socket that sends parts of files where a body yielded their placeholder, and gathers the
+//! small frames of HTTP/2.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-use crate::http::{Handoff, Part, is_placeholder};
+use super::guard::Asked;
+use crate::http::{Buffer, Handoff, LARGE, Part, Pool, is_placeholder};
 
 /// A socket, and the place where files are handed over to it.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
     handoff: Handoff,
+    asked: Arc<Asked>,
+    buffers: Arc<Pool>,
+    /// Frames of HTTP/2 that were written here and not sent yet.
+    gathered: Option<Buffer>,
+    /// How many of these bytes were sent.
+    sent: usize,
+    /// Some were written since sending was last tried.
+    fresh: bool,
 }
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream, handoff: Handoff) -> Wire {
-        Wire { stream, handoff }
+    pub(super) fn new(
+        stream: TcpStream,
+        handoff: Handoff,
+        asked: Arc<Asked>,
+        buffers: Arc<Pool>,
+    ) -> Wire {
+        Wire {
+            stream,
+            handoff,
+            asked,
+            buffers,
+            gathered: None,
+            sent: 0,
+            fresh: false,
+        }
+    }
+
+    /// Gathers frames; sends them only to have room for more. The protocol's machine asks for a
+    /// flush after each frame, so that is no reason to send either.
+    fn poll_gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let buffer = self
+                .gathered
+                .get_or_insert_with(|| self.buffers.take(LARGE as u64));
+            let taken = slices.iter().map(|slice| buffer.add(slice)).sum();
+            if taken > 0 || slices.iter().all(|slice| slice.is_empty()) {
+                self.fresh = true;
+                return Poll::Ready(Ok(taken));
+            }
+            ready!(self.poll_send(cx))?;
+        }
+    }
+
+    /// Sends what was gathered, and gives the buffer back.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fresh = false;
+        let Some(gathered) = &self.gathered else {
+            return Poll::Ready(Ok(()));
+        };
+        while self.sent < gathered.filled() {
+            let rest = &gathered.as_ref()[self.sent..];
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.sent += n,
+            }
+        }
+        self.gathered = None;
+        self.sent = 0;
+        Poll::Ready(Ok(()))
     }
 
     /// Sends at most `len` bytes of the part that was handed over.
@@ -83,6 +145,11 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // The machine writes all it has before it reads: now there is no more to gather. Where
+        // the socket takes no more, it wakes this task when it does.
+        if let Poll::Ready(Err(error)) = self.poll_send(cx) {
+            return Poll::Ready(Err(error));
+        }
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
@@ -100,6 +167,9 @@ impl AsyncWrite for Wire {
         if self.handoff.is_taken() {
             return Poll::Ready(Err(broken("a placeholder was copied")));
         }
+        if self.asked.is_multiplexed() {
+            return self.poll_gather(cx, &[IoSlice::new(bytes)]);
+        }
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -108,6 +178,9 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.asked.is_multiplexed() {
+            return self.poll_gather(cx, slices);
+        }
         let first = slices.iter().position(|slice| !slice.is_empty());
         let slices = &slices[first.unwrap_or_default()..];
         match slices.iter().position(|slice| is_placeholder(slice)) {
@@ -128,10 +201,19 @@ impl AsyncWrite for Wire {
         if self.handoff.is_taken() {
             return Poll::Ready(Err(broken("a file was handed over and not sent")));
         }
+        if self.gathered.is_some() {
+            // They are sent in this task's next turn, which comes when others had theirs: who
+            // makes more of the same answer is among them. What was tried waits for the socket.
+            if self.fresh {
+                cx.waker().wake_by_ref();
+            }
+            return Poll::Ready(Ok(()));
+        }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_send(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
@@ -139,8 +221,8 @@ impl AsyncWrite for Wire {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
-    use std::sync::Arc;
 
+    use http::Version;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
@@ -151,7 +233,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (server, _) = server.unwrap();
-        (Wire::new(server, handoff.clone()), client.unwrap())
+        let wire = Wire::new(server, handoff.clone(), Arc::default(), Arc::default());
+        (wire, client.unwrap())
     }
 
     fn file() -> Arc<File> {
@@ -202,6 +285,42 @@ mod tests {
         let mut got = Vec::new();
         client.read_to_end(&mut got).await.unwrap();
         assert!(got == [b'f'; 70_000]);
+    }
+
+    #[tokio::test]
+    async fn frames_are_sent_together_and_none_stays_behind() {
+        let (mut wire, mut client) = connected(&Handoff::default()).await;
+        let _open = wire.asked.begin(Version::HTTP_2);
+        let frame = vec![7; 16 * 1024];
+        wire.write_all(&frame).await.unwrap();
+        wire.flush().await.unwrap();
+        assert_eq!(
+            client.try_read(&mut [0]).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+        let mut got = vec![0; frame.len()];
+        let mut byte = [0];
+        tokio::select! {
+            read = client.read_exact(&mut got) => assert_eq!(read.unwrap(), frame.len()),
+            _ = wire.read(&mut byte) => panic!("the client said nothing"),
+        }
+        // more than the socket takes, and then the end
+        let all = vec![8; 64 * frame.len()];
+        let (written, read) = tokio::join!(
+            async {
+                for frame in all.chunks(frame.len()) {
+                    wire.write_all(frame).await?;
+                    wire.flush().await?;
+                }
+                wire.shutdown().await
+            },
+            async {
+                let mut got = Vec::new();
+                client.read_to_end(&mut got).await.map(|_| got)
+            }
+        );
+        written.unwrap();
+        assert!(read.unwrap() == all);
     }
 
     #[tokio::test]
