@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kubepkg-importer", &["kubepkg-core", "kubepkg-remote"]),
     ("kubepkg-mirror", &["kubepkg-core"]),
     ("kubepkg-node-config", &["kubepkg-core"]),
+    ("kubepkg-images", &["kubepkg-core"]),
     (
         "kubepkg",
         &[
@@ -23,12 +24,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "kubepkg-importer",
             "kubepkg-mirror",
             "kubepkg-node-config",
+            "kubepkg-images",
         ],
     ),
     // not published
     ("kubepkg-test-support", &["kubepkg-core"]),
     ("kubepkg-bench", &["kubepkg-core", "kubepkg-mirror"]),
-    ("kubepkg-fuzz-checks", &["kubepkg-core", "kubepkg-mirror"]),
+    (
+        "kubepkg-fuzz-checks",
+        &["kubepkg-core", "kubepkg-mirror", "kubepkg-images"],
+    ),
     (
         "kubepkg-sample-internet",
         &["kubepkg-core", "kubepkg-mirror"],
@@ -202,6 +207,7 @@ fn libraries_read_no_environment() {
         "importer",
         "mirror",
         "node-config",
+        "images",
     ] {
         for word in ["env::var", "env::home_dir", "env::args"] {
             let found = strays(&format!("{folder}/src"), word, "none");

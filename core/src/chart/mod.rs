@@ -77,6 +77,11 @@ pub fn read(archive: &[u8]) -> Result<Metadata, ChartError> {
     Metadata::parse(&archive::chart_yaml(archive)?)
 }
 
+/// The metadata in a `Chart.yaml`.
+pub fn read_metadata(chart_yaml: &[u8]) -> Result<Metadata, ChartError> {
+    Metadata::parse(chart_yaml)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     pub(crate) use super::archive::tests::tgz;

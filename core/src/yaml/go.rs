@@ -34,6 +34,18 @@ pub fn parse(bytes: &[u8]) -> Result<Node<'static>, YamlError> {
     Document::read(bytes, &Limits::default()).map(|document| document.root)
 }
 
+/// Reads all documents of `bytes`, to the end of the text; empty ones are null.
+pub fn parse_all(bytes: &[u8], limits: &Limits) -> Result<Vec<Node<'static>>, YamlError> {
+    let text = decode(bytes, limits)?;
+    let mut reader = Reader::new(&text, limits);
+    let mut roots = Vec::new();
+    while let Some(tree) = reader.next()? {
+        roots.push(tree.root);
+    }
+    reader.finish()?;
+    Ok(roots)
+}
+
 impl<'a> Document<'a> {
     /// Reads the first document of `bytes`; an empty text is null. Of a key given twice the
     /// last value counts.

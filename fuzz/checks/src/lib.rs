@@ -6,6 +6,7 @@
 //! crate with the seeds in `fuzz/corpus/`, damaged in simple ways.
 
 mod content;
+mod images;
 mod index;
 mod keys;
 mod plan;
@@ -22,6 +23,7 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("constraint", version::constraint),
     ("head", content::head),
+    ("images", images::images),
     ("index", index::index),
     ("installed", plan::installed),
     ("key_encrypted", keys::encrypted),
