@@ -73,6 +73,8 @@ pub enum Verb {
     /// Who is trusted: roots of trust, signatures, what was accepted
     #[command(subcommand)]
     Trust(TrustVerb),
+    /// Find the container images that charts and manifests run
+    Images(commands::images::Arguments),
     /// Find packages by name and description
     Search(commands::search::Arguments),
     /// Show what installing packages would change
@@ -195,6 +197,9 @@ impl Verb {
             Verb::Mirror(MirrorVerb::Gc(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Prune(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Backup(arguments)) => &arguments.reporting,
+            Verb::Images(arguments) => {
+                return arguments.output == commands::images::Form::Json;
+            }
             Verb::Bundle(BundleVerb::Create(_))
             | Verb::Mirror(_)
             | Verb::NodeConfig(_)

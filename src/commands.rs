@@ -4,6 +4,7 @@ pub mod bundle_create;
 pub mod bundle_import;
 pub mod bundle_inspect;
 pub mod bundle_verify;
+pub mod images;
 pub mod mirror_backup;
 pub mod mirror_check;
 pub mod mirror_copy;
@@ -78,6 +79,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Repo(RepoVerb::Withdraw(arguments)) => repo_withdraw::run(arguments, printer),
         Verb::Repo(RepoVerb::Show(arguments)) => repo_show::run_show(arguments, printer),
         Verb::Repo(RepoVerb::Verify(arguments)) => repo_show::run_verify(arguments, printer),
+        Verb::Images(arguments) => images::run(arguments, printer),
         Verb::Search(arguments) => search::run(arguments, printer),
         Verb::Plan(arguments) => plan::run(arguments, printer),
         Verb::Version(arguments) => version::run(arguments, printer),

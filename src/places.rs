@@ -12,6 +12,15 @@ pub fn docker_config() -> Option<PathBuf> {
     Some(folder.join("config.json")).filter(|file| file.exists())
 }
 
+/// The folders that programs are looked for in.
+pub fn programs() -> Vec<PathBuf> {
+    let path = variable("PATH").unwrap_or_default();
+    // an empty element is the working directory, where a program is not looked for
+    std::env::split_paths(&path)
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .collect()
+}
+
 /// `$XDG_CONFIG_HOME/kubepkg/config.yaml`: the command's own configuration.
 pub fn config_file() -> Option<PathBuf> {
     xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("config.yaml"))

@@ -73,6 +73,7 @@ classified_types![
     kubepkg_core::trust::TrustError,
     kubepkg_core::trust::TrustFileError,
     kubepkg_core::yaml::YamlError,
+    kubepkg_images::Error,
     kubepkg_importer::ClaimError,
     kubepkg_importer::ImportError,
     kubepkg_importer::WantError,
@@ -332,6 +333,7 @@ mod tests {
             "importer",
             "mirror",
             "node-config",
+            "images",
         ] {
             let root = Path::new(env!("CARGO_MANIFEST_DIR"))
                 .join(folder)

@@ -31,24 +31,34 @@ const fn variable(name: &'static str, flag: &'static str, example: &'static str)
 
 /// Every variable there is. What is not here has none.
 pub const VARIABLES: &[Variable] = &[
+    variable(
+        "KUBEPKG_API_VERSION",
+        "api-version",
+        "monitoring.coreos.com/v1",
+    ),
     variable("KUBEPKG_CATCH_ALL", "catch-all", "true"),
     variable("KUBEPKG_CA_FILE", "ca-file", "ca.pem"),
     variable("KUBEPKG_COLOR", "color", "never"),
     variable("KUBEPKG_ENCRYPT", "encrypt", "true"),
     variable("KUBEPKG_EXPIRES", "expires", "90d"),
+    variable("KUBEPKG_EXPLORE", "explore", "true"),
     variable("KUBEPKG_GC_EVERY", "gc-every", "6h"),
     variable("KUBEPKG_GC_GRACE", "gc-grace", "1h"),
+    variable("KUBEPKG_HELM", "helm", "/usr/local/bin/helm"),
     variable("KUBEPKG_INSTALLED", "installed", "installed.yaml"),
     variable("KUBEPKG_JOBS", "jobs", "4"),
     variable("KUBEPKG_KEEP_IMPORTS", "keep-imports", "3"),
+    variable("KUBEPKG_KUBE_VERSION", "kube-version", "1.35.0"),
     variable("KUBEPKG_LIMIT_RATE", "limit-rate", "50MiB"),
     variable("KUBEPKG_LISTEN", "listen", "127.0.0.1:5000"),
     variable("KUBEPKG_LOG_FORMAT", "log-format", "json"),
     variable("KUBEPKG_MAX_AGE", "max-age", "30d"),
     variable("KUBEPKG_MIN_FREE", "min-free", "5"),
     variable("KUBEPKG_MIRROR", "mirror", "https://mirror.example.com"),
+    variable("KUBEPKG_NAMESPACE", "namespace", "web"),
     variable("KUBEPKG_NODE_CA", "node-ca", "/etc/ca.pem"),
     variable("KUBEPKG_NO_PROGRESS", "no-progress", "true"),
+    variable("KUBEPKG_OFFLINE", "offline", "true"),
     variable("KUBEPKG_OWN_NAME", "own-name", "mirror.example.com"),
     variable(
         "KUBEPKG_PLAIN_HTTP",
@@ -84,7 +94,7 @@ pub const VARIABLES: &[Variable] = &[
 pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
 
 /// Flags without a variable: they weaken a check, overwrite, or say what a root or repository is
-/// from then on, and that must be seen in the command that does it.
+/// from then on, or what a chart is rendered with, and that must be seen in the command that does it.
 pub const WITHOUT: &[&str] = &[
     "allow-breaking",
     "allow-referrer-holes",
@@ -122,14 +132,18 @@ pub const WITHOUT: &[&str] = &[
     "priority",
     "reason",
     "references",
+    "release-name",
     "relocate",
     "remove",
     "repair",
     "replacement",
+    "set",
+    "set-string",
     "sparse-indexes",
     "tag",
     "undelegate",
     "untagged",
+    "values",
     "verify",
     "yes",
 ];

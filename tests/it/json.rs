@@ -51,7 +51,12 @@ fn the_page_names_every_member_of_an_answer() {
     let host = publisher.upstream.host().replace(':', "_");
     let reference = format!("{host}/web:1.0");
     let wanted = [("mirror stat", &[reference.as_str(), "--store", "m"][..])];
-    let answers: [(&str, &[&str]); 18] = [
+    scratch.write(
+        "pod.yaml",
+        "kind: Pod\nspec: {containers: [{image: a}]}\n---\n{image: b}\n",
+    );
+    let answers: [(&str, &[&str]); 19] = [
+        ("images", &["pod.yaml"]),
         ("version", &[]),
         ("repo list", &[]),
         ("repo show", &["main"]),

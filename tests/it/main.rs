@@ -11,6 +11,7 @@ mod create_input;
 mod create_selection;
 mod golden;
 mod help;
+mod images;
 mod index;
 mod index_rules;
 mod journey;
