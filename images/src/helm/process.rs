@@ -11,8 +11,8 @@ pub const MAX_SECONDS: u64 = 60;
 /// Bytes that a chart may render to. The largest ones, definitions included, come to 8 MiB.
 pub const MAX_RENDERED: usize = 128 * 1024 * 1024;
 
-/// Bytes of address space of the process. Helm takes 2 GiB of it and uses a tenth.
-pub const MAX_MEMORY: u64 = 6 * 1024 * 1024 * 1024;
+/// Bytes of address space of the process. Helm takes 1.5 GiB of it and uses a tenth.
+pub const MAX_MEMORY: u64 = 3 * 1024 * 1024 * 1024;
 
 /// Bytes of an error that are looked at.
 const MAX_MESSAGE: usize = 64 * 1024;
