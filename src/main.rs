@@ -57,8 +57,8 @@ fn run(arguments: &[OsString]) -> ExitCode {
         Err(error) if report::is_closed_output(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let mut report = Report::of(&error);
-            if let (Some(hint), Some(store)) = (&mut report.hint, &store) {
-                *hint = commands::store_folder::typeable(hint, store);
+            if let Some(store) = &store {
+                report.reword(|text| commands::store_folder::typeable(text, store));
             }
             printer.report(&report, json);
             ExitCode::from(report.exit)

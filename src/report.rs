@@ -106,6 +106,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// Puts other words for what it says.
+    pub fn reword(&mut self, reworded: impl Fn(&str) -> String) {
+        let texts = self.causes.iter_mut().chain(&mut self.hint);
+        for text in texts.chain([&mut self.message]) {
+            *text = reworded(text);
+        }
+    }
+
     /// The report of `error`.
     pub fn of(error: &anyhow::Error) -> Report {
         let mut report = Report {

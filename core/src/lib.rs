@@ -9,6 +9,7 @@
 
 pub mod api;
 pub mod bundle;
+mod by_text;
 pub mod carried;
 pub mod chart;
 pub mod descriptor;

@@ -5,8 +5,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::Digest;
 use crate::name::{NameError, RepositoryName, is_repository_element};
 use crate::reference::{DOCKER_HUB, Reference, canonical_host};
@@ -198,18 +196,7 @@ impl fmt::Display for CanonicalUrl {
     }
 }
 
-impl Serialize for CanonicalUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for CanonicalUrl {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+crate::serde_by_text!(CanonicalUrl);
 
 /// An upstream location has no place in a mirror.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

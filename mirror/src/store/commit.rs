@@ -13,11 +13,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kubepkg_core::Digest;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{Batch, Change, Committed, Record, SiteEntry, StoreError, Unit};
+use kubepkg_core::store::{Batch, Change, Committed, Record, StoreError, Unit};
 
 use super::collect::reserve::Released;
 use super::disk::failed;
@@ -28,8 +28,9 @@ use super::log::{Append, Form};
 use super::open::Writable;
 use super::part::{self, Part, Write};
 use super::sealed::damaged;
+use super::site_set::PreparedSet;
 use super::sync::sync_folder;
-use super::work::{Temporary, TemporaryFolder};
+use super::work::Temporary;
 use super::{records, sealed, work};
 use crate::told::told;
 
@@ -49,15 +50,6 @@ struct Prepared {
     into: BTreeSet<PathBuf>,
     /// Failed syncs before any of it was written.
     errors: u64,
-}
-
-/// The repository files of one index.
-pub(super) struct PreparedSet {
-    pub(super) set: TemporaryFolder,
-    /// The set's own folders.
-    pub(super) folders: BTreeSet<PathBuf>,
-    /// Where it will lie.
-    pub(super) path: PathBuf,
 }
 
 impl Writable {
@@ -232,13 +224,6 @@ impl Writable {
         Ok(tags.map(|(tag, _)| tag.clone()).collect())
     }
 
-    /// Number of the set of repository files that is current. Call it under the lock, after
-    /// [`Writable::redo`].
-    pub(super) fn current_set(&self, folder: &str) -> Result<Option<u64>, StoreError> {
-        let part = Part::load(&self.layout, [Unit::Site(folder.to_owned())])?;
-        Ok(part.names.sites.get(folder).map(|entry| entry.set))
-    }
-
     /// Checks that all content the changes name is here, and answers it.
     fn check_content(
         &self,
@@ -372,51 +357,6 @@ impl Writable {
             work::ignore_missing(fs::remove_file(log)).map_err(failed("remove", log))?;
         }
         self.generation.write(number)
-    }
-
-    /// The files of a site in a folder that can become `place`.
-    pub(super) fn site_set(
-        &self,
-        entry: &SiteEntry,
-        place: PathBuf,
-    ) -> Result<PreparedSet, StoreError> {
-        let set = self.work.folder()?;
-        let mut folders = BTreeSet::from([set.path().to_owned()]);
-        for (path, file) in &entry.files {
-            let to = set.path().join(path);
-            for folder in Path::new(path).ancestors().skip(1) {
-                folders.insert(set.path().join(folder));
-            }
-            for folder in folders.iter().filter(|folder| to.starts_with(folder)) {
-                self.disk.make_folder(folder)?;
-            }
-            self.link(&self.layout.blob(&file.digest), &to)?;
-        }
-        Ok(PreparedSet {
-            set,
-            folders,
-            path: place,
-        })
-    }
-
-    /// A second name for content, or a copy where there are no second names. Content that has
-    /// gone since the commit is left out: it is not found, as if it were asked for by digest.
-    fn link(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
-        match fs::hard_link(from, to) {
-            Ok(()) => Ok(()),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                tracing::warn!(path = %from.display(), "content of a repository file is missing");
-                Ok(())
-            }
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => Err(failed("create", to)(e)),
-            Err(_) => {
-                let mut source = fs::File::open(from).map_err(failed("open", from))?;
-                let mut copy = self.disk.create(to)?;
-                io::copy(&mut source, &mut copy)
-                    .and_then(|_| copy.sync_all())
-                    .map_err(failed("write", to))
-            }
-        }
     }
 }
 

@@ -43,6 +43,7 @@ mod read_all;
 mod records;
 mod scrub;
 mod sealed;
+mod site_set;
 mod snapshot;
 mod sync;
 #[cfg(test)]

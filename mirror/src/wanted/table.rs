@@ -77,18 +77,7 @@ impl FromStr for Reference {
     }
 }
 
-impl Serialize for Reference {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Reference {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+kubepkg_core::serde_by_text!(Reference);
 
 /// How often one reference was missed, and by whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -119,7 +119,7 @@ pub(crate) fn sweep<G: Ground>(
     garbage: BTreeSet<Garbage>,
     grace: Duration,
 ) -> Result<Swept, G::Error> {
-    let grace = super::run::milliseconds(grace);
+    let grace = super::served::milliseconds(grace);
     let mut swept = Swept::default();
     let (contents, names): (Vec<Garbage>, Vec<Garbage>) = garbage
         .into_iter()

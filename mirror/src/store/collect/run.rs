@@ -21,6 +21,7 @@ use super::ground::OnDisk;
 use super::mark::{self, Kept, Marked, Reading};
 use super::protocol::{self, Ground as _};
 use super::report::{Amount, Collected};
+use super::served::milliseconds;
 use super::{kept, list, reserve};
 
 /// After so many batches the names are looked at again.
@@ -278,10 +279,6 @@ fn once(
     }
     report.wait(&swept.waiting, &sizes);
     Ok(report)
-}
-
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn add(swept: &mut Swept, more: Swept) {

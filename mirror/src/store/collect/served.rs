@@ -22,6 +22,11 @@ pub(crate) const TICK: Duration = Duration::from_secs(10);
 /// How much one writing adds at most, and by how much the file may lag behind.
 pub(super) const MARGIN: u64 = 2 * TICK.as_millis() as u64;
 
+/// A time in the clock's unit.
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The clock of a store.
 #[derive(Debug)]
 pub(in super::super) struct Served {
@@ -42,7 +47,7 @@ struct Running {
 
 impl Running {
     fn now(&self) -> u64 {
-        let since = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let since = milliseconds(self.since.elapsed());
         // a process that was stopped for longer than it may take to write served nobody
         self.base + since.min(MARGIN)
     }

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use kubepkg_core::store::StoreError;
 
-use super::{Lying, Uploads};
+use super::Uploads;
+use super::lying::Lying;
 use crate::sink::SinkError;
 use crate::store::disk::failed;
 use crate::store::open::Writable;
