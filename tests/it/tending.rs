@@ -58,7 +58,7 @@ fn what_is_in_a_store_is_listed_and_told() {
         shows(&told, "web 1.0.0");
         shows(&told, "import of sha256:");
     }
-    mirror(scratch, "stat", &[&format!("{name}:2")]).fails(4, "mirror list");
+    mirror(scratch, "stat", &[&format!("{name}:2")]).fails(4, "mirror list --store m");
     mirror(scratch, "stat", &[&name]).fails(2, "<host>/<path>:<tag>");
     shows(&mirror(scratch, "stat", &[]).ok(), "repositories  1");
 }
@@ -89,7 +89,13 @@ fn tags_and_copies_are_made_and_removed_while_it_is_served() {
     mirror(scratch, "rm", &[&reference]).fails(4, "not in this store");
     let last = mirror(scratch, "rm", &["site.example/tools/web:1.0"]).ok();
     shows(&last, "become garbage");
-    last.says("mirror gc");
+    last.says("mirror gc --store m")
+        // the import that brought it can be gone back to
+        .says("only after newer imports");
+    shows(
+        &mirror(scratch, "gc", &[]).ok(),
+        "to go back to one of the last imports",
+    );
     mirror(scratch, "check", &[])
         .ok()
         .says("that no name leads to");
