@@ -4,12 +4,42 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Docker's credentials file: `$DOCKER_CONFIG/config.json`, else `~/.docker/config.json`,
-/// when there is one.
-pub fn docker_config() -> Option<PathBuf> {
-    let folder = folder_from("DOCKER_CONFIG")
-        .or_else(|| folder_from("HOME").map(|home| home.join(".docker")))?;
-    Some(folder.join("config.json")).filter(|file| file.exists())
+/// The files with credentials of registries, as the tools of containers and Docker look for
+/// them: `$REGISTRY_AUTH_FILE` alone where it is set, else
+/// `$XDG_RUNTIME_DIR/containers/auth.json`, `$XDG_CONFIG_HOME/containers/auth.json` and
+/// `$DOCKER_CONFIG/config.json` (`~/.docker/config.json`), those of them that there are.
+pub fn registry_configs() -> Vec<PathBuf> {
+    if let Some(file) = folder_from("REGISTRY_AUTH_FILE") {
+        return vec![file];
+    }
+    let home = folder_from("HOME");
+    let below_home = |path: &str| home.as_ref().map(|home| home.join(path));
+    let containers = |folder: Option<PathBuf>| Some(folder?.join("containers/auth.json"));
+    let docker = folder_from("DOCKER_CONFIG").or_else(|| below_home(".docker"));
+    let all = [
+        containers(folder_from("XDG_RUNTIME_DIR")),
+        containers(folder_from("XDG_CONFIG_HOME").or_else(|| below_home(".config"))),
+        docker.map(|folder| folder.join("config.json")),
+    ];
+    all.into_iter()
+        .flatten()
+        .filter(|file| file.exists())
+        .collect()
+}
+
+/// Helm's list of repositories, which holds the users of those with a password:
+/// `$HELM_REPOSITORY_CONFIG`, `$HELM_CONFIG_HOME/repositories.yaml`, or
+/// `$XDG_CONFIG_HOME/helm/repositories.yaml`, when there is one.
+pub fn helm_config() -> Option<PathBuf> {
+    let file = folder_from("HELM_REPOSITORY_CONFIG").or_else(|| {
+        let folder = folder_from("HELM_CONFIG_HOME").or_else(|| {
+            let base = folder_from("XDG_CONFIG_HOME")
+                .or_else(|| Some(folder_from("HOME")?.join(".config")))?;
+            Some(base.join("helm"))
+        })?;
+        Some(folder.join("repositories.yaml"))
+    })?;
+    Some(file).filter(|file| file.exists())
 }
 
 /// The folders that programs are looked for in.

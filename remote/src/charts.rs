@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use http::{HeaderValue, header};
 use kubepkg_core::chart;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::location::{CanonicalUrl, redacted};
@@ -15,7 +16,8 @@ use url::Url;
 
 use crate::client::Client;
 use crate::error::{Fault, RemoteError};
-use crate::helm::{HelmIndex, MAX_HELM_INDEX};
+use crate::fetch::{Fetched, web_url};
+use crate::helm::{HelmIndex, MAX_HELM_INDEX, Read};
 
 /// Largest chart archive: what the existing program accepts.
 pub const MAX_CHART: u64 = 64 << 20;
@@ -92,8 +94,7 @@ impl Client {
         let entry = index
             .find(name, version)
             .map_err(|why| wrong(Fault::NoChart(why)))?;
-        let url = resolve(base, &entry.url).map_err(|why| wrong(Fault::Shape(why)))?;
-        let fetched = self.fetch_at(&url, MAX_CHART).await?;
+        let fetched = self.archive(&place, base, &entry.urls).await?;
         Ok(ChartFetched {
             repository: repository.clone(),
             name: name.to_owned(),
@@ -103,6 +104,31 @@ impl Client {
             url: fetched.url,
             oci: None,
         })
+    }
+
+    /// The archive at the first of `addresses` that has it.
+    async fn archive(
+        &self,
+        place: &str,
+        base: &str,
+        addresses: &[String],
+    ) -> Result<Fetched, RemoteError> {
+        let mut failed = None;
+        for address in addresses {
+            let fetched = match resolve(base, address) {
+                Ok(url) => self.fetch_at(&url, MAX_CHART).await,
+                Err(why) => Err(RemoteError::new(place, Fault::Shape(why))),
+            };
+            match fetched {
+                Ok(fetched) => return Ok(fetched),
+                Err(error) => {
+                    tracing::debug!(place, %error, "asking the next address of the archive");
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        let none = || RemoteError::new(place, Fault::Shape("it has no address".to_owned()));
+        Err(failed.unwrap_or_else(none))
     }
 
     /// The index of `repository` and the URL that its addresses are relative to. Fetched
@@ -128,29 +154,51 @@ impl Client {
         &self,
         repository: &CanonicalUrl,
     ) -> Result<Arc<(HelmIndex, String)>, RemoteError> {
-        let (place, bytes, url) = match self.mirrored_helm_index(repository).await? {
-            Some(found) => found,
-            None => {
-                let url = format!("{}/index.yaml", repository.as_str().trim_end_matches('/'));
-                let fetched = self.fetch_at(&url, MAX_HELM_INDEX).await?;
-                (url.clone(), fetched.bytes, url)
-            }
-        };
-        // Some repositories have tens of thousands of versions: seconds of work that must
-        // not hold up other downloads.
-        let read = tokio::task::spawn_blocking(move || HelmIndex::read(&bytes)).await;
-        match read {
-            Ok(Ok(index)) => Ok(Arc::new((index, url))),
-            Ok(Err(why)) => Err(RemoteError::new(place, Fault::Shape(why))),
-            Err(e) => Err(RemoteError::new(place, Fault::Shape(e.to_string()))),
+        if let Some(found) = self.mirrored_helm_index(repository).await? {
+            return Ok(found);
         }
+        let url = format!("{}/index.yaml", repository.as_str().trim_end_matches('/'));
+        let index = match repository.scheme() {
+            "file" => {
+                let fetched = self.fetch_at(&url, MAX_HELM_INDEX).await?;
+                let place = url.clone();
+                read_index(place, move || HelmIndex::read(&fetched.bytes)).await?
+            }
+            _ => self.streamed_index(&url).await?,
+        };
+        Ok(Arc::new((index, url)))
+    }
+
+    /// The index at `url`, read while it comes in. Where it is not written as tools write it,
+    /// it is fetched once more and read as a whole.
+    async fn streamed_index(&self, url: &str) -> Result<HelmIndex, RemoteError> {
+        let parsed = web_url(url)?;
+        let place = redacted(url);
+        let packed = HeaderValue::from_static("gzip");
+        let login = self.login(parsed).await;
+        let mut login = login.with(header::ACCEPT_ENCODING, packed);
+        let mut whole = false;
+        loop {
+            let http = &self.inner.http;
+            match http.receive_index(&place, login.ask(), whole).await {
+                Ok(Read::Index(index)) => {
+                    login.accepted();
+                    return Ok(index);
+                }
+                Ok(Read::Odd) if whole => break,
+                Ok(Read::Odd) => whole = true,
+                Err(error) => login.refused(error).await?,
+            }
+        }
+        let why = "it is no Helm index".to_owned();
+        Err(RemoteError::new(place, Fault::Shape(why)))
     }
 
     /// The index of `repository` from a kubepkg mirror that has charts of it.
     async fn mirrored_helm_index(
         &self,
         repository: &CanonicalUrl,
-    ) -> Result<Option<(String, Bytes, String)>, RemoteError> {
+    ) -> Result<Option<Arc<(HelmIndex, String)>>, RemoteError> {
         let Some(mirror) = &self.inner.mirror else {
             return Ok(None);
         };
@@ -166,7 +214,10 @@ impl Client {
         };
         let place = format!("{repository} (through {})", mirror.shown());
         match http.get(&place, url.clone(), MAX_HELM_INDEX).await {
-            Ok(whole) => Ok(Some((place, whole.bytes, url.into()))),
+            Ok(whole) => {
+                let index = read_index(place, move || HelmIndex::read(&whole.bytes)).await?;
+                Ok(Some(Arc::new((index, url.into()))))
+            }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -219,6 +270,21 @@ impl Client {
             }),
         })
     }
+}
+
+/// Reads an index: with tens of thousands of versions that is seconds of work, which must not
+/// hold up other downloads.
+async fn read_index<T: Send + 'static>(
+    place: String,
+    read: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, RemoteError> {
+    let read = tokio::task::spawn_blocking(read).await;
+    let why = match read {
+        Ok(Ok(read)) => return Ok(read),
+        Ok(Err(why)) => why,
+        Err(panic) => panic.to_string(),
+    };
+    Err(RemoteError::new(place, Fault::Shape(why)))
 }
 
 /// The address of an archive that `index`, itself at `base`, gives as `address`.

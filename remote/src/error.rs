@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::time::Duration;
 
 use kubepkg_core::Digest;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::location::{LocationError, redacted};
 use kubepkg_core::manifest::ManifestError;
 use kubepkg_core::reference::ParseReferenceError;
+
+use crate::limit::Limit;
 
 /// A failure and the place it concerns: a redacted URL, a reference, or a file.
 #[derive(Debug)]
@@ -33,6 +34,19 @@ impl RemoteError {
     /// Whether what was asked for does not exist there.
     pub fn is_not_found(&self) -> bool {
         self.kind() == Kind::NotFound
+    }
+
+    /// Whether `host` itself wants to know who asks.
+    pub(crate) fn is_login_wanted_by(&self, host: &str) -> bool {
+        matches!(&*self.fault, Fault::Denied { status: 401, host: by, .. } if by == host)
+    }
+
+    /// The same, where the refused request carried these credentials.
+    pub(crate) fn with(mut self, credentials: Given) -> RemoteError {
+        if let Fault::Denied { given, .. } = &mut *self.fault {
+            *given = credentials;
+        }
+        self
     }
 
     /// Whether the files read so far and this one are of two states of a mirror: reading them
@@ -76,15 +90,15 @@ pub enum Fault {
     /// There is no certificate authority to check a server's certificate with.
     #[error("this machine has no certificate authorities, so no server can be recognised")]
     NoCertificates,
-    /// Access tokens need the system's certificate authorities.
-    #[error(
-        "the registry wants an access token, and those are got with the system's certificate \
-         authorities only, of which there are none"
-    )]
-    NoSystemCertificates,
     /// The file of certificate authorities cannot be used.
     #[error("this is no PEM file with certificates: {0}")]
     CaFile(String),
+    /// The certificate that is to be shown cannot be used.
+    #[error("this is no PEM file with a certificate and its key: {0}")]
+    ClientCertificate(String),
+    /// A file of a folder of host settings cannot be used.
+    #[error("these settings of a host cannot be used: {0}")]
+    HostSettings(String),
     /// The server's certificate or its TLS is not acceptable.
     #[error("no secure connection can be made")]
     Tls(#[source] reqwest::Error),
@@ -103,9 +117,6 @@ pub enum Fault {
         /// What the other side says.
         message: String,
     },
-    /// The registry's token server gives no token, for a reason that may pass.
-    #[error("the registry's token server gives no token{}", said(.0))]
-    Token(String),
     /// Another HTTP status than expected.
     #[error("the answer is HTTP status {status}{}", said(.message))]
     Status {
@@ -114,9 +125,17 @@ pub enum Fault {
         /// What the other side says, bounded and escaped; may be empty.
         message: String,
     },
-    /// The other side wants a longer pause than we are ready to make.
-    #[error("the other side limits requests and wants a pause of {} s", .0.as_secs())]
-    RateLimited(Duration),
+    /// The other side wants fewer requests, and still did after all pauses; or it wants a
+    /// longer pause than we make.
+    #[error("{host} limits how much may be fetched{limit}{}", said(.message))]
+    RateLimited {
+        /// `host[:port]`.
+        host: String,
+        /// What it says of its limit.
+        limit: Box<Limit>,
+        /// What else it says, bounded and escaped; may be empty.
+        message: String,
+    },
     /// No connection, or it broke.
     #[error("the connection failed")]
     Network(#[source] reqwest::Error),
@@ -190,11 +209,9 @@ pub enum Fault {
 pub enum Given {
     /// None were known for the host.
     None,
-    /// Those of the Docker configuration.
+    /// Those that are configured for it.
     Own,
-    /// None, because kubepkg sends none for index files and Helm repositories.
-    Never,
-    /// The Docker configuration has some that kubepkg cannot use; the text says why.
+    /// There are some that cannot be used; the text says why.
     Unusable(String),
 }
 
@@ -211,7 +228,7 @@ fn said(message: &str) -> String {
 
 fn denied(status: u16, host: &str, given: &Given, message: &str) -> String {
     let how = match given {
-        Given::None | Given::Never => "without credentials".to_owned(),
+        Given::None => "without credentials".to_owned(),
         Given::Own => "with the credentials configured for it".to_owned(),
         Given::Unusable(why) => format!("without credentials ({why})"),
     };
@@ -260,6 +277,8 @@ impl Classify for RemoteError {
         match &*self.fault {
             Fault::PlainHttp { .. }
             | Fault::CaFile(_)
+            | Fault::ClientCertificate(_)
+            | Fault::HostSettings(_)
             | Fault::Location(_)
             | Fault::Reference(_)
             | Fault::Url(_) => Kind::Usage,
@@ -271,16 +290,13 @@ impl Classify for RemoteError {
             | Fault::Digest { .. }
             | Fault::Shape(_)
             | Fault::Manifest(_) => Kind::Refused,
-            Fault::NoCertificates
-            | Fault::NoSystemCertificates
-            | Fault::Credentials(_)
-            | Fault::File(_)
-            | Fault::Sink(_) => Kind::Failed,
+            Fault::NoCertificates | Fault::Credentials(_) | Fault::File(_) | Fault::Sink(_) => {
+                Kind::Failed
+            }
             Fault::Tls(_)
             | Fault::Denied { .. }
-            | Fault::Token(_)
             | Fault::Status { .. }
-            | Fault::RateLimited(_)
+            | Fault::RateLimited { .. }
             | Fault::Network(_)
             | Fault::Changed
             | Fault::Cut { .. } => Kind::Remote,
@@ -300,11 +316,6 @@ impl Classify for RemoteError {
                 "install the package ca-certificates, or name a PEM file with --ca-file FILE"
                     .to_owned(),
             ),
-            Fault::NoSystemCertificates => Some(
-                "install the package ca-certificates, or start with SSL_CERT_FILE=FILE in the \
-                 environment"
-                    .to_owned(),
-            ),
             Fault::Tls(_) => Some(
                 "if the server's certificate comes from an authority of your own, name it with \
                  --ca-file FILE; if the server speaks plain HTTP, --plain-http HOST allows that"
@@ -313,16 +324,13 @@ impl Classify for RemoteError {
             Fault::Denied { host, given, .. } => Some(match given {
                 Given::None => format!(
                     "if {host} wants credentials, log in with `docker login {host}` or \
-                     `skopeo login {host}` and name the file with --registry-config FILE; some \
-                     registries also answer so when the name is wrong"
-                ),
-                Given::Never => format!(
-                    "kubepkg fetches index files and Helm repositories without credentials; \
-                     let {host} serve them openly, or save them and name the local file"
+                     `skopeo login {host}` (a Helm repository: `helm repo add NAME URL --username \
+                     USER`), or name a file with --registry-config FILE; some registries also \
+                     answer so when the name is wrong"
                 ),
                 Given::Own => format!(
-                    "check the entry for {host} in the file given with --registry-config, and \
-                     that the name is right"
+                    "check the user and password kept for {host} (a new `docker login {host}` \
+                     does), and that the name is right"
                 ),
                 Given::Unusable(_) => format!(
                     "write an entry with `auth` for {host} into a file of its own and name it \
@@ -334,9 +342,11 @@ impl Classify for RemoteError {
                  URL fetches through a registry nearby"
                     .to_owned(),
             ),
-            Fault::RateLimited(_) => {
-                Some("try again later, or log in: --registry-config FILE".to_owned())
-            }
+            Fault::RateLimited { host, .. } => Some(format!(
+                "try again later; log in, for registries allow more to those they know: \
+                 `docker login {host}` or `skopeo login {host}`; or ask for less at once: \
+                 --per-host 1"
+            )),
             Fault::Digest { .. } | Fault::Length { .. } => Some(
                 "what the other side serves is damaged or was changed on the way; a proxy or \
                  cache in between is a common cause"
@@ -348,7 +358,7 @@ impl Classify for RemoteError {
 
     fn retry(&self) -> bool {
         match &*self.fault {
-            Fault::RateLimited(_) | Fault::Changed => true,
+            Fault::Changed => true,
             fault => fault.is_passing(),
         }
     }
@@ -359,7 +369,7 @@ impl Fault {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Fault::Status { status, .. } => crate::retry::is_transient(*status),
-            Fault::Token(_) | Fault::Network(_) | Fault::Cut { .. } => true,
+            Fault::RateLimited { .. } | Fault::Network(_) | Fault::Cut { .. } => true,
             _ => false,
         }
     }

@@ -63,16 +63,22 @@ impl Client {
                 Err(fault) => Err(RemoteError::new(path, fault)),
             };
         }
-        let parsed = match Url::parse(url) {
-            Ok(parsed) if matches!(parsed.scheme(), "https" | "http") => parsed,
-            Ok(parsed) => {
-                let why = format!("a file cannot be fetched by {}://", parsed.scheme());
-                return Err(RemoteError::new(place, Fault::Url(why)));
-            }
-            Err(e) => return Err(RemoteError::new(place, Fault::Url(e.to_string()))),
-        };
-        let whole = self.inner.http.get(&place, parsed, limit).await?;
+        let parsed = web_url(url)?;
+        let whole = self.get_logged_in(&place, parsed, limit).await?;
         Ok(whole.into())
+    }
+}
+
+/// A URL that can be asked for over HTTP.
+pub(crate) fn web_url(url: &str) -> Result<Url, RemoteError> {
+    let wrong = |why| RemoteError::new(redacted(url), Fault::Url(why));
+    match Url::parse(url) {
+        Ok(parsed) if matches!(parsed.scheme(), "https" | "http") => Ok(parsed),
+        Ok(parsed) => {
+            let why = format!("a file cannot be fetched by {}://", parsed.scheme());
+            Err(wrong(why))
+        }
+        Err(e) => Err(wrong(e.to_string())),
     }
 }
 

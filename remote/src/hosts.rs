@@ -1,10 +1,13 @@
-//! How many requests run at the same time, and pauses that a host asked everybody to make.
+//! What all requests to one host share: how many run at the same time, and the pauses that are
+//! made when the host is in trouble or asks for one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::retry::Retry;
 
 /// The limits of one client.
 pub(crate) struct Hosts {
@@ -15,11 +18,25 @@ pub(crate) struct Hosts {
 
 struct Host {
     slots: Arc<Semaphore>,
-    paused_until: Mutex<Option<Instant>>,
+    health: Mutex<Health>,
+}
+
+/// How a host does.
+#[derive(Default)]
+struct Health {
+    /// Failures since its last good answer.
+    failures: u32,
+    /// Nobody asks it before.
+    paused_until: Option<Instant>,
+    /// Counts the failures that counted. Of requests that were under way together only the
+    /// first to fail says anything new: eight of them are one moment of trouble, not eight.
+    moment: u64,
 }
 
 /// Permission for one request; given back when its answer is dropped.
 pub(crate) struct Slot {
+    host: Arc<Host>,
+    moment: u64,
     _host: Option<OwnedSemaphorePermit>,
     _all: Option<OwnedSemaphorePermit>,
 }
@@ -38,7 +55,7 @@ impl Hosts {
         let host = hosts.entry(name.to_owned()).or_insert_with(|| {
             Arc::new(Host {
                 slots: Arc::new(Semaphore::new(self.per_host)),
-                paused_until: Mutex::default(),
+                health: Mutex::default(),
             })
         });
         Arc::clone(host)
@@ -47,37 +64,58 @@ impl Hosts {
     /// Waits for a free place at `host`. The place at the host comes first, so that those
     /// who queue for a busy host do not take places from other hosts.
     pub(crate) async fn slot(&self, host: &str) -> Slot {
-        let slots = Arc::clone(&self.host(host).slots);
+        let host = self.host(host);
         // The semaphores are never closed, so there is always a permit in the end.
+        let place = Arc::clone(&host.slots).acquire_owned().await.ok();
+        let all = Arc::clone(&self.all).acquire_owned().await.ok();
+        let moment = host.health().moment;
         Slot {
-            _host: slots.acquire_owned().await.ok(),
-            _all: Arc::clone(&self.all).acquire_owned().await.ok(),
+            host,
+            moment,
+            _host: place,
+            _all: all,
         }
     }
 
-    /// `host` asks for a pause: everybody makes it.
-    pub(crate) fn pause(&self, host: &str, time: Duration) {
-        let host = self.host(host);
-        let mut until = host
-            .paused_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let new = Instant::now().checked_add(time);
-        if *until < new {
-            *until = new;
+    /// When a pause of `host` ends, where there is one now.
+    pub(crate) fn paused_until(&self, host: &str) -> Option<Instant> {
+        let until = self.host(host).health().paused_until;
+        until.filter(|until| *until > Instant::now())
+    }
+}
+
+impl Host {
+    fn health(&self) -> std::sync::MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// The host did what it was asked.
+    pub(crate) fn went_well(&self) {
+        let mut health = self.host.health();
+        if health.moment == self.moment {
+            health.failures = 0;
         }
     }
 
-    /// What is left of a pause at `host`.
-    pub(crate) fn pause_left(&self, host: &str) -> Option<Duration> {
-        let host = self.host(host);
-        let until = host
-            .paused_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        until
-            .and_then(|until| until.checked_duration_since(Instant::now()))
-            .filter(|left| !left.is_zero())
+    /// The host failed in a way that may pass, and may have asked for a pause. All requests
+    /// to it make this pause.
+    pub(crate) fn failed(&self, policy: &Retry, asked: Option<Duration>) -> Duration {
+        let mut health = self.host.health();
+        if health.moment == self.moment {
+            health.moment += 1;
+            health.failures = health.failures.saturating_add(1);
+        }
+        let own = policy.backoff(health.failures.max(1));
+        let pause = asked
+            .filter(|asked| *asked <= policy.patience)
+            .map_or(own, |asked| asked.max(own));
+        let until = Instant::now().checked_add(pause);
+        if health.paused_until < until {
+            health.paused_until = until;
+        }
+        pause
     }
 }
 
@@ -98,12 +136,38 @@ mod tests {
         assert!(hosts.slot("a").now_or_never().is_some());
     }
 
-    #[test]
-    fn a_pause_holds_for_one_host_and_only_grows() {
-        let hosts = Hosts::new(1, 1);
-        hosts.pause("a", Duration::from_secs(1000));
-        hosts.pause("a", Duration::from_secs(1));
-        assert!(hosts.pause_left("a").unwrap() > Duration::from_secs(900));
-        assert_eq!(hosts.pause_left("b"), None);
+    #[tokio::test]
+    async fn a_pause_holds_for_one_host_and_only_grows() {
+        let (hosts, policy) = (Hosts::new(4, 4), Retry::default());
+        let slot = hosts.slot("a").await;
+        slot.failed(&policy, Some(Duration::from_secs(500)));
+        slot.failed(&policy, Some(Duration::from_secs(1)));
+        let until = hosts.paused_until("a").unwrap();
+        assert!(until > Instant::now() + Duration::from_secs(400));
+        assert_eq!(hosts.paused_until("b"), None);
+    }
+
+    #[tokio::test]
+    async fn requests_that_fail_together_are_one_moment_of_trouble() {
+        let (hosts, policy) = (Hosts::new(99, 99), Retry::default());
+        let mut together = Vec::new();
+        for _ in 0..8 {
+            together.push(hosts.slot("a").await);
+        }
+        for slot in &together {
+            assert!(slot.failed(&policy, None) <= policy.first);
+        }
+        let next = hosts.slot("a").await;
+        let pause = next.failed(&policy, None);
+        assert!(
+            pause >= policy.first && pause <= policy.first * 2,
+            "{pause:?}"
+        );
+        // one of those from before that comes through late says nothing of now
+        together[0].went_well();
+        let third = hosts.slot("a").await.failed(&policy, None);
+        assert!(third >= policy.first * 2, "{third:?}");
+        hosts.slot("a").await.went_well();
+        assert!(hosts.slot("a").await.failed(&policy, None) <= policy.first);
     }
 }

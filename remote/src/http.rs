@@ -2,8 +2,8 @@
 
 use std::error::Error;
 use std::io;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode, header};
@@ -14,20 +14,20 @@ use url::Url;
 use crate::address::{PlainHosts, host_of, is_loopback_url};
 use crate::error::{Fault, Given, RemoteError, in_words, shown_url};
 use crate::hosts::{Hosts, Slot};
+use crate::limit::Limit;
 use crate::options::{Options, Wait};
-use crate::retry::{Next, Retry, Tries, is_transient, retry_after};
-use crate::tls::{Authorities, Built, RedirectRefused};
+use crate::redirect;
+use crate::retry::{Retry, Tries, is_transient};
+use crate::tls::{Certificates, Line};
 
 /// How much of an error's body is looked at: registries answer with some hundred bytes.
 const MAX_EXCERPT: usize = 8 << 10;
 
 /// Sends requests.
 pub(crate) struct Http {
-    authorities: Arc<Authorities>,
-    /// For this machine itself; never uses a proxy.
-    direct: OnceLock<Built>,
-    /// For all others.
-    others: OnceLock<Built>,
+    own: Line,
+    /// For hosts that a redirect led to: they learn nothing of who we are.
+    foreign: Line,
     plain: Arc<PlainHosts>,
     hosts: Hosts,
     retry: Retry,
@@ -35,10 +35,25 @@ pub(crate) struct Http {
 }
 
 /// One request.
+#[derive(Clone)]
 pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+    pub(crate) line: Way,
+}
+
+/// With which certificates and headers a host is asked.
+#[derive(Clone, Default)]
+pub(crate) enum Way {
+    /// With those given for all.
+    #[default]
+    Own,
+    /// With those given for this host.
+    Host(Arc<Line>),
+    /// As somebody nobody knows.
+    Foreign,
 }
 
 impl Ask {
@@ -47,6 +62,8 @@ impl Ask {
             method: Method::GET,
             url,
             headers: HeaderMap::new(),
+            body: None,
+            line: Way::Own,
         }
     }
 }
@@ -54,7 +71,7 @@ impl Ask {
 /// An answer whose body was not read yet. It holds its place in the limits until dropped.
 pub(crate) struct Answer {
     pub(crate) response: Response,
-    _slot: Slot,
+    slot: Slot,
 }
 
 /// A whole answer.
@@ -64,16 +81,27 @@ pub(crate) struct Whole {
     pub(crate) bytes: Bytes,
 }
 
+/// Why there is no answer, and how long the other side wants to be left alone.
+struct Failed {
+    fault: Fault,
+    asked: Option<Duration>,
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Failed {
+        Failed { fault, asked: None }
+    }
+}
+
 impl Http {
     pub(crate) fn new(
         options: &Options,
-        authorities: Arc<Authorities>,
+        certificates: Certificates,
         plain: Arc<PlainHosts>,
     ) -> Http {
         Http {
-            authorities,
-            direct: OnceLock::new(),
-            others: OnceLock::new(),
+            foreign: Line::new(certificates.unknown(), HeaderMap::new()),
+            own: Line::new(certificates, HeaderMap::new()),
             plain,
             hosts: Hosts::new(options.jobs, options.per_host),
             retry: options.retry,
@@ -89,28 +117,6 @@ impl Http {
         Tries::new(self.retry)
     }
 
-    /// The client to ask `url` with. Refuses a URL that must not be asked, before anything
-    /// is sent.
-    fn client(&self, url: &Url) -> Result<&reqwest::Client, Fault> {
-        if !self.plain.allows_url(url) {
-            return Err(Fault::PlainHttp { host: host_of(url) });
-        }
-        let direct = is_loopback_url(url);
-        let cell = if direct { &self.direct } else { &self.others };
-        let built = match cell.get() {
-            Some(built) => built,
-            None => {
-                let built = self.authorities.client(&self.plain, direct);
-                let built = built.map_err(|e| Fault::CaFile(root_cause(&e)))?;
-                cell.get_or_init(|| built)
-            }
-        };
-        if url.scheme() == "https" && !built.any_authority {
-            return Err(Fault::NoCertificates);
-        }
-        Ok(&built.client)
-    }
-
     /// Sends `ask` until there is an answer that will not change by asking again. That is
     /// any status but those of [`is_transient`].
     pub(crate) async fn send(
@@ -119,57 +125,123 @@ impl Http {
         ask: &Ask,
         tries: &mut Tries,
     ) -> Result<Answer, RemoteError> {
-        let client = self.client(&ask.url);
-        let client = client.map_err(|fault| RemoteError::new(place, fault))?;
-        let host = host_of(&ask.url);
         loop {
-            if let Some(left) = self.hosts.pause_left(&host) {
-                self.wait.wait(left).await;
+            match self.follow(ask).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failed { fault, asked }) => self.another(place, fault, asked, tries)?,
             }
-            let slot = self.hosts.slot(&host).await;
-            let (fault, asked) = match once(client, ask).await {
-                Ok(response) if is_transient(response.status().as_u16()) => {
-                    let status = response.status().as_u16();
-                    let asked = asked_pause(&response);
-                    let message = excerpt(response).await;
-                    (Fault::Status { status, message }, asked)
-                }
-                Ok(response) => {
-                    return Ok(Answer {
-                        response,
-                        _slot: slot,
-                    });
-                }
-                Err(fault) => (fault, None),
-            };
-            drop(slot);
-            if let Some(asked) = asked.filter(|asked| *asked <= self.retry.patience) {
-                self.hosts.pause(&host, asked);
-            }
-            self.again(place, fault, asked, tries).await?;
         }
     }
 
-    /// Lets the pause before the next try pass, or returns the failure for good.
-    pub(crate) async fn again(
+    /// Sends `ask` once, and on to wherever it is redirected.
+    async fn follow(&self, ask: &Ask) -> Result<Answer, Failed> {
+        let mut before = Vec::new();
+        let mut ask = ask.clone();
+        loop {
+            let answer = self.once(&ask).await?;
+            let Some(next) = redirect::target(&ask, &answer.response) else {
+                return Ok(answer);
+            };
+            answer.slot.went_well();
+            before.push(ask.url.clone());
+            if let Some(why) = redirect::refusal(&before, &next, &self.plain) {
+                let to = shown_url(&next);
+                return Err(Fault::Redirect { to, why }.into());
+            }
+            ask = redirect::hop(&ask, next);
+        }
+    }
+
+    /// Sends `ask` once. A failure that may pass is remembered of its host.
+    async fn once(&self, ask: &Ask) -> Result<Answer, Failed> {
+        if !self.plain.allows_url(&ask.url) {
+            let host = host_of(&ask.url);
+            return Err(Fault::PlainHttp { host }.into());
+        }
+        let line = match &ask.line {
+            Way::Own => &self.own,
+            Way::Host(line) => line,
+            Way::Foreign => &self.foreign,
+        };
+        let built = line.client(is_loopback_url(&ask.url))?;
+        if ask.url.scheme() == "https" && !built.any_authority {
+            return Err(Fault::NoCertificates.into());
+        }
+        let slot = self.slot(&host_of(&ask.url)).await;
+        let mut request = built
+            .client
+            .request(ask.method.clone(), ask.url.clone())
+            .headers(line.headers.clone())
+            .headers(ask.headers.clone());
+        if let Some(body) = &ask.body {
+            request = request.body(body.clone());
+        }
+        match request.send().await {
+            Ok(response) if is_transient(response.status().as_u16()) => {
+                let limit = Limit::read(response.headers(), Time::now());
+                let asked = limit.wait;
+                slot.failed(&self.retry, asked);
+                let fault = trouble(response, limit, self.retry.patience).await;
+                Err(Failed { fault, asked })
+            }
+            Ok(response) => Ok(Answer { response, slot }),
+            Err(error) => {
+                let fault = fault_of(error);
+                if fault.is_passing() {
+                    slot.failed(&self.retry, None);
+                }
+                Err(fault.into())
+            }
+        }
+    }
+
+    /// A place at `host`, when nobody has to wait for it any more. A host may ask for a pause
+    /// while others queue for it, so that is looked at again when the queue is over.
+    async fn slot(&self, host: &str) -> Slot {
+        let mut waited: Option<Instant> = None;
+        loop {
+            let slot = self.hosts.slot(host).await;
+            match self.hosts.paused_until(host) {
+                Some(until) if waited.is_none_or(|waited| waited < until) => {
+                    drop(slot);
+                    waited = Some(until);
+                    let left = until.saturating_duration_since(Instant::now());
+                    self.wait.wait(left).await;
+                }
+                _ => return slot,
+            }
+        }
+    }
+
+    /// Whether there is another try after `fault`; its pause is made by whoever asks the host
+    /// next. Else the failure for good.
+    fn another(
         &self,
         place: &str,
         fault: Fault,
         asked: Option<Duration>,
         tries: &mut Tries,
     ) -> Result<(), RemoteError> {
-        if !fault.is_passing() {
-            return Err(RemoteError::new(place, fault));
+        let patient = asked.is_none_or(|asked| asked <= self.retry.patience);
+        if fault.is_passing() && patient && tries.again() {
+            tracing::debug!(place, %fault, "trying again");
+            return Ok(());
         }
-        match tries.failed(asked) {
-            Next::After(pause) => {
-                tracing::debug!(place, %fault, ?pause, "trying again");
-                self.wait.wait(pause).await;
-                Ok(())
-            }
-            Next::GiveUp => Err(RemoteError::new(place, fault)),
-            Next::TooLong(asked) => Err(RemoteError::new(place, Fault::RateLimited(asked))),
+        Err(RemoteError::new(place, fault))
+    }
+
+    /// What came of `answer` failed. Whether it is asked for again.
+    pub(crate) fn again(
+        &self,
+        place: &str,
+        answer: &Answer,
+        fault: Fault,
+        tries: &mut Tries,
+    ) -> Result<(), RemoteError> {
+        if fault.is_passing() {
+            answer.slot.failed(&self.retry, None);
         }
+        self.another(place, fault, None, tries)
     }
 
     /// GETs a whole file of at most `limit` bytes.
@@ -179,33 +251,65 @@ impl Http {
         url: Url,
         limit: u64,
     ) -> Result<Whole, RemoteError> {
-        let ask = Ask::get(url);
+        self.get_asked(place, &Ask::get(url), limit).await
+    }
+
+    /// The whole answer to `ask`, at most `limit` bytes.
+    pub(crate) async fn get_asked(
+        &self,
+        place: &str,
+        ask: &Ask,
+        limit: u64,
+    ) -> Result<Whole, RemoteError> {
         let mut tries = self.tries();
         loop {
-            let answer = self.send(place, &ask, &mut tries).await?;
+            let mut answer = self.send(place, ask, &mut tries).await?;
             if answer.response.status() != StatusCode::OK {
                 return Err(answer.refusal(place).await);
             }
             match answer.whole(limit).await {
                 Ok(whole) => return Ok(whole),
-                Err(fault) => self.again(place, fault, None, &mut tries).await?,
+                Err(fault) => self.again(place, &answer, fault, &mut tries)?,
             }
         }
     }
 }
 
-async fn once(client: &reqwest::Client, ask: &Ask) -> Result<Response, Fault> {
-    client
-        .request(ask.method.clone(), ask.url.clone())
-        .headers(ask.headers.clone())
-        .send()
-        .await
-        .map_err(fault_of)
+/// What an answer means that may be another one in a moment.
+async fn trouble(response: Response, limit: Limit, patience: Duration) -> Fault {
+    let status = response.status().as_u16();
+    let host = host_of(response.url());
+    let message = excerpt(response).await;
+    // a server that wants to be left alone for hours says with 503 what others say with 429
+    let long = limit.wait.is_some_and(|wait| wait > patience);
+    match status == StatusCode::TOO_MANY_REQUESTS.as_u16() || long {
+        true => Fault::RateLimited {
+            host,
+            limit: Box::new(limit),
+            message,
+        },
+        false => Fault::Status { status, message },
+    }
 }
 
 impl Answer {
+    /// The body was received as far as anybody wants it: its host does well.
+    pub(crate) fn went_well(&self) {
+        self.slot.went_well();
+    }
+
+    /// What an error says. Its place in the limits is free afterwards, so that whoever asks
+    /// again because of it does not wait for a place that it holds itself.
+    pub(crate) async fn words(self) -> String {
+        let Answer { response, slot } = self;
+        slot.went_well();
+        let words = excerpt(response).await;
+        drop(slot);
+        words
+    }
+
     /// The body, at most `limit` bytes of it.
-    pub(crate) async fn whole(mut self, limit: u64) -> Result<Whole, Fault> {
+    pub(crate) async fn whole(&mut self, limit: u64) -> Result<Whole, Fault> {
         let too_large = || Fault::TooLarge { limit };
         let announced = self.response.content_length();
         if announced.is_some_and(|length| length > limit) {
@@ -228,6 +332,7 @@ impl Answer {
                 }
             }
         }
+        self.went_well();
         Ok(Whole {
             url: self.response.url().clone(),
             headers: self.response.headers().clone(),
@@ -241,16 +346,19 @@ impl Answer {
         let status = self.response.status().as_u16();
         let host = host_of(self.response.url());
         let fault = match status {
-            404 | 410 => Fault::NotFound,
+            404 | 410 => {
+                self.went_well();
+                Fault::NotFound
+            }
             401 | 403 => Fault::Denied {
                 status,
                 host,
-                given: Given::Never,
-                message: excerpt(self.response).await,
+                given: Given::None,
+                message: self.words().await,
             },
             _ => Fault::Status {
                 status,
-                message: excerpt(self.response).await,
+                message: self.words().await,
             },
         };
         RemoteError::new(place, fault)
@@ -258,7 +366,7 @@ impl Answer {
 }
 
 /// The start of an error's body, where it is text for people or programs.
-pub(crate) async fn excerpt(mut response: Response) -> String {
+async fn excerpt(mut response: Response) -> String {
     let kind = response
         .headers()
         .get(header::CONTENT_TYPE)
@@ -278,19 +386,8 @@ pub(crate) async fn excerpt(mut response: Response) -> String {
     in_words(&String::from_utf8_lossy(&text))
 }
 
-fn asked_pause(response: &Response) -> Option<Duration> {
-    let value = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
-    retry_after(value, Time::now())
-}
-
 /// What a failed request means.
 pub(crate) fn fault_of(error: reqwest::Error) -> Fault {
-    if let Some(refused) = chain(&error).find_map(|e| e.downcast_ref::<RedirectRefused>()) {
-        return Fault::Redirect {
-            to: refused.to.clone(),
-            why: refused.why,
-        };
-    }
     // rustls reports a certificate it does not accept as invalid data.
     let tls = chain(&error)
         .filter_map(|e| e.downcast_ref::<io::Error>())

@@ -5,8 +5,7 @@
 //! file, or decide whether content is trusted. It checks that bytes are the bytes that were
 //! asked for (digest and length) and nothing more. Everything it needs is in [`Options`].
 //!
-//! `registry` is the only module that names `oci-client`, and nothing outside this crate names
-//! `reqwest`.
+//! Nothing outside this crate names `reqwest`.
 //!
 //! One exception to the environment rule, inherited from `reqwest`: proxies
 //! (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`) and the location of the system's
@@ -23,22 +22,28 @@
 mod address;
 mod charts;
 mod client;
+mod credentials;
 mod error;
 mod fetch;
 mod helm;
+mod host_settings;
 mod hosts;
 mod http;
+mod limit;
+mod login;
 mod mirror;
 mod options;
+mod redirect;
 pub mod registry;
 mod retry;
 mod tls;
 
 pub use charts::{ChartFetched, MAX_CHART, OciChart};
 pub use client::Client;
-pub use error::{Fault, RemoteError};
+pub use error::{Fault, Given, RemoteError};
 pub use fetch::Fetched;
 pub use helm::MAX_HELM_INDEX;
+pub use limit::Limit;
 pub use options::{Options, Progress, Wait};
 pub use registry::{Referrer, Registry};
 pub use retry::Retry;

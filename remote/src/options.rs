@@ -11,7 +11,7 @@ use crate::retry::Retry;
 
 /// Requests to one host at the same time, unless told otherwise: enough to fill a line, few
 /// enough that public registries do not take it for an attack.
-pub const PER_HOST: usize = 8;
+pub const PER_HOST: usize = 6;
 
 /// Requests at the same time to all hosts together, unless told otherwise.
 pub const JOBS: usize = 16;
@@ -27,10 +27,19 @@ pub struct Options {
     /// from registries is fetched there, and index files and charts too when it is a kubepkg
     /// mirror. `https://…`, `http://…` or `oci://…`.
     pub mirror: Option<CanonicalUrl>,
-    /// A Docker `config.json` with credentials. The file must exist.
-    pub docker_config: Option<PathBuf>,
+    /// Files with credentials in the form of Docker's `config.json`; earlier ones win. They
+    /// must exist.
+    pub registry_configs: Vec<PathBuf>,
+    /// Files with users of Helm repositories in the form of Helm's `repositories.yaml`. They
+    /// must exist.
+    pub helm_configs: Vec<PathBuf>,
     /// A PEM file of certificate authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
+    /// A PEM file with a certificate to show to servers that ask for one, and one with its
+    /// key; the same file where that is `None`.
+    pub client_certificate: Option<(PathBuf, Option<PathBuf>)>,
+    /// A folder of settings for each host in containerd's form (`certs.d`).
+    pub hosts_dir: Option<PathBuf>,
     /// Requests at the same time to all hosts together.
     pub jobs: usize,
     /// Requests at the same time to one host.
@@ -46,8 +55,11 @@ impl Default for Options {
         Options {
             plain_http: Vec::new(),
             mirror: None,
-            docker_config: None,
+            registry_configs: Vec::new(),
+            helm_configs: Vec::new(),
             ca_file: None,
+            client_certificate: None,
+            hosts_dir: None,
             jobs: JOBS,
             per_host: PER_HOST,
             retry: Retry::default(),

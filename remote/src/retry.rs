@@ -1,4 +1,8 @@
 //! When a request is tried again, and after which pause: one policy for all requests.
+//!
+//! How often one thing is tried is counted for itself ([`Tries`]). How long is waited before
+//! is a matter of the host: everybody who talks to a host in trouble waits together, and the
+//! longer the trouble lasts the longer they wait (see `hosts`).
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -41,52 +45,39 @@ pub(crate) fn is_transient(status: u16) -> bool {
 /// How often one thing was tried.
 #[derive(Clone, Debug)]
 pub(crate) struct Tries {
-    policy: Retry,
+    most: u32,
     failed: u32,
-}
-
-/// What to do after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Try again after this pause.
-    After(Duration),
-    /// It was tried often enough.
-    GiveUp,
-    /// The other side wants a pause longer than we make.
-    TooLong(Duration),
 }
 
 impl Tries {
     pub(crate) fn new(policy: Retry) -> Tries {
-        Tries { policy, failed: 0 }
+        Tries {
+            most: policy.tries,
+            failed: 0,
+        }
     }
 
-    /// Takes note of one more failure. `asked` is the pause the other side asks for.
-    pub(crate) fn failed(&mut self, asked: Option<Duration>) -> Next {
+    /// Takes note of one more failure. Whether there is another try.
+    pub(crate) fn again(&mut self) -> bool {
         self.failed += 1;
-        if self.failed >= self.policy.tries {
-            return Next::GiveUp;
-        }
-        match asked {
-            Some(asked) if asked > self.policy.patience => Next::TooLong(asked),
-            Some(asked) => Next::After(asked.max(self.backoff())),
-            None => Next::After(self.backoff()),
-        }
+        self.failed < self.most
     }
 
     /// Something worth while was achieved since the last failure.
     pub(crate) fn start_anew(&mut self) {
         self.failed = 0;
     }
+}
 
-    /// Doubling with a cap; the upper half is left to chance so that many clients do not
-    /// come back in the same moment.
-    fn backoff(&self) -> Duration {
+impl Retry {
+    /// The pause after so many failures in a row: doubling with a cap. The upper half is left
+    /// to chance, so that many clients do not come back in the same moment.
+    pub(crate) fn backoff(&self, failures: u32) -> Duration {
         let doubled = 1u32
-            .checked_shl(self.failed.saturating_sub(1))
-            .and_then(|factor| self.policy.first.checked_mul(factor))
-            .map_or(self.policy.cap, |pause| pause.min(self.policy.cap));
-        let chance = RandomState::new().hash_one(self.failed) % 1024;
+            .checked_shl(failures.saturating_sub(1))
+            .and_then(|factor| self.first.checked_mul(factor))
+            .map_or(self.cap, |pause| pause.min(self.cap));
+        let chance = RandomState::new().hash_one(failures) % 1024;
         let half = doubled / 2;
         half + half * u32::try_from(chance).unwrap_or(0) / 1024
     }
@@ -109,30 +100,23 @@ mod tests {
 
     #[test]
     fn pauses_double_and_stop_at_the_cap() {
-        let policy = Retry {
-            tries: 20,
-            ..Retry::default()
-        };
-        let mut tries = Tries::new(policy);
-        for n in 0..19u32 {
-            let full = (policy.first * 2u32.pow(n.min(10))).min(policy.cap);
-            match tries.failed(None) {
-                Next::After(pause) => assert!(pause >= full / 2 && pause <= full, "{n}: {pause:?}"),
-                other => panic!("{other:?}"),
-            }
+        let policy = Retry::default();
+        for n in 1..40u32 {
+            let full = (policy.first * 2u32.pow((n - 1).min(10))).min(policy.cap);
+            let pause = policy.backoff(n);
+            assert!(pause >= full / 2 && pause <= full, "{n}: {pause:?}");
         }
-        assert_eq!(tries.failed(None), Next::GiveUp);
-        tries.start_anew();
-        assert!(matches!(tries.failed(None), Next::After(_)));
     }
 
     #[test]
-    fn the_other_side_sets_the_pause_within_patience() {
-        let mut tries = Tries::new(Retry::default());
-        let minute = Duration::from_secs(60);
-        assert_eq!(tries.failed(Some(minute)), Next::After(minute));
-        let day = Duration::from_secs(86_400);
-        assert_eq!(tries.failed(Some(day)), Next::TooLong(day));
+    fn a_thing_is_tried_so_often_and_anew_after_progress() {
+        let mut tries = Tries::new(Retry {
+            tries: 3,
+            ..Retry::default()
+        });
+        assert!(tries.again() && tries.again() && !tries.again());
+        tries.start_anew();
+        assert!(tries.again());
     }
 
     #[test]

@@ -1,39 +1,93 @@
-//! Which certificate authorities are trusted, and the HTTP clients built on them.
+//! Which certificate authorities are trusted and which certificate is shown, and the HTTP
+//! clients built on them.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use reqwest::{Certificate, redirect};
-use url::Url;
+use http::HeaderMap;
+use reqwest::{Certificate, Identity, redirect};
 
-use crate::address::PlainHosts;
-use crate::error::{Fault, RemoteError, shown_url};
+use crate::error::{Fault, RemoteError};
 use crate::http::root_cause;
 
 /// Sent with every request.
-pub(crate) const USER_AGENT: &str = concat!("kubepkg/", env!("CARGO_PKG_VERSION"));
+const USER_AGENT: &str = concat!("kubepkg/", env!("CARGO_PKG_VERSION"));
 
 /// Longest wait for a connection. A host that drops packets is noticed while somebody is
 /// still looking.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Longest silence within an answer. There is no limit for a whole download: slow lines are
 /// no error, dead ones are.
-pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Redirects that are followed: registries need one or two, Go's clients stop at ten.
-const MAX_REDIRECTS: usize = 10;
+/// Largest file of certificates: the whole Mozilla list is below 300 KiB.
+const MAX_CERTIFICATES: u64 = 4 << 20;
 
-/// Largest file of certificate authorities: the whole Mozilla list is below 300 KiB.
-const MAX_CA_FILE: u64 = 4 << 20;
+/// Certificates: whose are trusted besides the system's, and our own.
+#[derive(Clone, Default)]
+pub(crate) struct Certificates {
+    authorities: Vec<Certificate>,
+    identity: Option<Identity>,
+}
 
-/// The certificate authorities of this run: the system's and those of one file.
-pub(crate) struct Authorities {
-    /// The file named by the user, as PEM.
-    pub(crate) own: Option<Vec<u8>>,
-    certificates: Vec<Certificate>,
-    system: OnceLock<bool>,
+impl Certificates {
+    /// Also trusts what is in the PEM file `path`.
+    pub(crate) fn trust(&mut self, path: &Path) -> Result<(), RemoteError> {
+        let wrong = |fault| RemoteError::new(path.display().to_string(), fault);
+        let certificates = authorities(path).map_err(wrong)?;
+        // Whether each certificate is one shows when a client is built.
+        let trial = reqwest::Client::builder().tls_certs_only(certificates.clone());
+        let trial = trial.build().map_err(|e| Fault::CaFile(root_cause(&e)));
+        trial.map_err(wrong)?;
+        self.authorities.extend(certificates);
+        Ok(())
+    }
+
+    /// Shows the certificate in the PEM file `certificate`, whose key is in `key`; in the same
+    /// file where that is `None`.
+    pub(crate) fn show(
+        &mut self,
+        certificate: &Path,
+        key: Option<&Path>,
+    ) -> Result<(), RemoteError> {
+        let mut pem = Vec::new();
+        for path in [Some(certificate), key].into_iter().flatten() {
+            let read = bounded(path);
+            pem.extend(read.map_err(|f| RemoteError::new(path.display().to_string(), f))?);
+            pem.push(b'\n');
+        }
+        let wrong = |text: String| {
+            let fault = Fault::ClientCertificate(text);
+            RemoteError::new(certificate.display().to_string(), fault)
+        };
+        let identity = Identity::from_pem(&pem).map_err(|e| wrong(root_cause(&e)))?;
+        let trial = reqwest::Client::builder()
+            .tls_certs_only([])
+            .identity(identity.clone());
+        trial.build().map_err(|e| wrong(root_cause(&e)))?;
+        self.identity = Some(identity);
+        Ok(())
+    }
+
+    /// The same without a certificate of our own.
+    pub(crate) fn unknown(&self) -> Certificates {
+        Certificates {
+            authorities: self.authorities.clone(),
+            identity: None,
+        }
+    }
+}
+
+/// The way to a host: certificates, and headers that go with every request.
+pub(crate) struct Line {
+    certificates: Certificates,
+    pub(crate) headers: HeaderMap,
+    /// For this machine itself; never uses a proxy.
+    direct: OnceLock<Built>,
+    /// For all others.
+    others: OnceLock<Built>,
 }
 
 /// An HTTP client.
@@ -43,43 +97,30 @@ pub(crate) struct Built {
     pub(crate) any_authority: bool,
 }
 
-impl Authorities {
-    /// Reads `ca_file`.
-    pub(crate) fn load(ca_file: Option<&Path>) -> Result<Authorities, RemoteError> {
-        let (own, certificates) = match ca_file {
-            Some(path) => {
-                let wrong = |fault| RemoteError::new(path.display().to_string(), fault);
-                let (pem, certificates) = read(path).map_err(wrong)?;
-                // Whether each certificate is one shows when a client is built.
-                let trial = reqwest::Client::builder().tls_certs_only(certificates.clone());
-                let trial = trial.build().map_err(|e| Fault::CaFile(root_cause(&e)));
-                trial.map_err(wrong)?;
-                (Some(pem), certificates)
-            }
-            None => (None, Vec::new()),
-        };
-        Ok(Authorities {
-            own,
+impl Line {
+    pub(crate) fn new(certificates: Certificates, headers: HeaderMap) -> Line {
+        Line {
             certificates,
-            system: OnceLock::new(),
-        })
-    }
-
-    /// Whether the system has any. The platform's verifier refuses to be built where it has
-    /// none, as in minimal containers; nothing else can fail in a client without settings.
-    pub(crate) fn system(&self) -> bool {
-        *self
-            .system
-            .get_or_init(|| reqwest::Client::builder().build().is_ok())
+            headers,
+            direct: OnceLock::new(),
+            others: OnceLock::new(),
+        }
     }
 
     /// A client; `direct` ones never use a proxy. Reading the system's authorities takes
     /// milliseconds, so clients are built when they are needed.
-    pub(crate) fn client(
-        &self,
-        plain: &Arc<PlainHosts>,
-        direct: bool,
-    ) -> Result<Built, reqwest::Error> {
+    pub(crate) fn client(&self, direct: bool) -> Result<&Built, Fault> {
+        let cell = if direct { &self.direct } else { &self.others };
+        if let Some(built) = cell.get() {
+            return Ok(built);
+        }
+        let built = self
+            .build(direct)
+            .map_err(|e| Fault::CaFile(root_cause(&e)))?;
+        Ok(cell.get_or_init(|| built))
+    }
+
+    fn build(&self, direct: bool) -> Result<Built, reqwest::Error> {
         let builder = || {
             let builder = reqwest::Client::builder()
                 .user_agent(USER_AGENT)
@@ -87,38 +128,45 @@ impl Authorities {
                 .read_timeout(IDLE_TIMEOUT)
                 // Signed addresses of blob stores must not travel on to the next host.
                 .referer(false)
-                .redirect(redirects(Arc::clone(plain)));
+                .redirect(redirect::Policy::none());
+            let builder = match &self.certificates.identity {
+                Some(identity) => builder.identity(identity.clone()),
+                None => builder,
+            };
             match direct {
                 true => builder.no_proxy(),
                 false => builder,
             }
         };
-        if self.certificates.is_empty() {
-            if let Ok(client) = builder().build() {
-                return Ok(Built {
-                    client,
-                    any_authority: true,
-                });
-            }
-            // Without authorities plain HTTP still works.
-            return Ok(Built {
-                client: builder().tls_certs_only([]).build()?,
-                any_authority: false,
-            });
+        let own = &self.certificates.authorities;
+        let with_system = builder().tls_certs_merge(own.iter().cloned());
+        match with_system.build() {
+            Ok(client) => Ok(Built {
+                client,
+                any_authority: true,
+            }),
+            // The platform's verifier refuses to be built where the system has no
+            // authorities, as in minimal containers. Our own do without the system's, and
+            // plain HTTP without any.
+            Err(_) => Ok(Built {
+                client: builder().tls_certs_only(own.iter().cloned()).build()?,
+                any_authority: !own.is_empty(),
+            }),
         }
-        let builder = builder().tls_certs_merge(self.certificates.iter().cloned());
-        Ok(Built {
-            client: builder.build()?,
-            any_authority: true,
-        })
     }
 }
 
-fn read(path: &Path) -> Result<(Vec<u8>, Vec<Certificate>), Fault> {
-    if std::fs::metadata(path).map_err(Fault::File)?.len() > MAX_CA_FILE {
-        return Err(Fault::TooLarge { limit: MAX_CA_FILE });
+fn bounded(path: &Path) -> Result<Vec<u8>, Fault> {
+    if std::fs::metadata(path).map_err(Fault::File)?.len() > MAX_CERTIFICATES {
+        return Err(Fault::TooLarge {
+            limit: MAX_CERTIFICATES,
+        });
     }
-    let pem = std::fs::read(path).map_err(Fault::File)?;
+    std::fs::read(path).map_err(Fault::File)
+}
+
+fn authorities(path: &Path) -> Result<Vec<Certificate>, Fault> {
+    let pem = bounded(path)?;
     let certificates =
         Certificate::from_pem_bundle(&pem).map_err(|e| Fault::CaFile(e.to_string()))?;
     // A file without a single certificate is accepted by the parser and would leave the
@@ -126,41 +174,7 @@ fn read(path: &Path) -> Result<(Vec<u8>, Vec<Certificate>), Fault> {
     if certificates.is_empty() {
         return Err(Fault::CaFile("it holds no certificate".to_owned()));
     }
-    Ok((pem, certificates))
-}
-
-/// A redirect broke a rule; found again in the chain of the request's error.
-#[derive(Debug, thiserror::Error)]
-#[error("redirect to {to} refused: {why}")]
-pub(crate) struct RedirectRefused {
-    pub(crate) to: String,
-    pub(crate) why: &'static str,
-}
-
-fn redirects(plain: Arc<PlainHosts>) -> redirect::Policy {
-    redirect::Policy::custom(move |attempt| {
-        match refusal(attempt.previous(), attempt.url(), &plain) {
-            Some(why) => {
-                let to = shown_url(attempt.url());
-                attempt.error(RedirectRefused { to, why })
-            }
-            None => attempt.follow(),
-        }
-    })
-}
-
-/// Why a redirect to `next` is not followed after `previous` URLs were asked.
-fn refusal(previous: &[Url], next: &Url, plain: &PlainHosts) -> Option<&'static str> {
-    let from = previous.last().map(Url::scheme);
-    if previous.len() > MAX_REDIRECTS {
-        Some("there were too many before it")
-    } else if from == Some("https") && next.scheme() == "http" {
-        Some("it leads from HTTPS to plain HTTP")
-    } else if !plain.allows_url(next) {
-        Some("it leads to plain HTTP, which is not allowed for that host")
-    } else {
-        None
-    }
+    Ok(certificates)
 }
 
 #[cfg(test)]
@@ -168,31 +182,25 @@ mod tests {
     use super::*;
     use kubepkg_core::error::{Classify, Kind};
 
+    fn trusted(path: &Path) -> RemoteError {
+        Certificates::default().trust(path).unwrap_err()
+    }
+
     #[test]
     fn a_file_without_certificates_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ca.pem");
         std::fs::write(&path, "not a certificate").unwrap();
-        let Err(error) = Authorities::load(Some(&path)) else {
-            panic!("accepted");
-        };
+        let error = trusted(&path);
         assert!(error.to_string().contains("ca.pem"), "{error}");
         assert_eq!(error.kind(), Kind::Usage);
-    }
-
-    #[test]
-    fn redirects_never_lead_to_less_safety() {
-        let plain = PlainHosts::default();
-        let url = |text: &str| text.parse::<Url>().unwrap();
-        let follows = |from: &str, to: &str| refusal(&[url(from)], &url(to), &plain).is_none();
-        assert!(follows("https://a.example/", "https://b.example/"));
-        assert!(follows("http://127.0.0.1:1/", "http://127.0.0.1:2/"));
-        assert!(follows("http://127.0.0.1:1/", "https://b.example/"));
-        assert!(!follows("https://a.example/", "http://a.example/"));
-        assert!(!follows("https://a.example/", "http://127.0.0.1/"));
-        assert!(!follows("http://127.0.0.1:1/", "http://b.example/"));
-        let many = vec![url("https://a.example/"); MAX_REDIRECTS + 1];
-        assert!(refusal(&many, &url("https://a.example/"), &plain).is_some());
+        let mut certificates = Certificates::default();
+        let error = certificates.show(&path, None).unwrap_err();
+        assert!(
+            matches!(error.fault(), Fault::ClientCertificate(_)),
+            "{error}"
+        );
+        assert_eq!(error.kind(), Kind::Usage);
     }
 
     #[test]
@@ -201,17 +209,13 @@ mod tests {
         let path = dir.path().join("ca.pem");
         let pem = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
         std::fs::write(&path, pem).unwrap();
-        let Err(error) = Authorities::load(Some(&path)) else {
-            panic!("accepted");
-        };
+        let error = trusted(&path);
         assert!(matches!(error.fault(), Fault::CaFile(_)), "{error}");
     }
 
     #[test]
     fn a_missing_file_is_named() {
-        let Err(error) = Authorities::load(Some(Path::new("no/such.pem"))) else {
-            panic!("accepted");
-        };
+        let error = trusted(Path::new("no/such.pem"));
         assert_eq!(error.kind(), Kind::NotFound);
         assert_eq!(error.place().as_deref(), Some("no/such.pem"));
     }

@@ -82,10 +82,20 @@ pub struct Reach {
     /// Also trust the certificates in this PEM file
     #[arg(help_heading = REACH, long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// Registry credentials in Docker's form [default: $DOCKER_CONFIG/config.json or
-    /// ~/.docker/config.json]
+    /// Show this certificate (PEM) to servers that ask for one
+    #[arg(help_heading = REACH, long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// The key of --cert, where it is not in the same file
+    #[arg(help_heading = REACH, long, value_name = "FILE", requires = "cert")]
+    pub cert_key: Option<PathBuf>,
+    /// Credentials of registries, in the form of Docker's config.json or containers' auth.json
+    /// [default: $REGISTRY_AUTH_FILE, else what the tools of both have written]
     #[arg(help_heading = REACH, long, value_name = "FILE")]
     pub registry_config: Option<PathBuf>,
+    /// Settings for each host in containerd's form: DIR/HOST/hosts.toml, as in
+    /// /etc/containerd/certs.d (mirrors, certificates, headers)
+    #[arg(help_heading = REACH, long, value_name = "DIR")]
+    pub hosts_dir: Option<PathBuf>,
 }
 
 impl Reach {
@@ -95,22 +105,23 @@ impl Reach {
             .map(|text| text.parse::<CanonicalUrl>())
             .transpose()
             .map_err(|error| CommandError::usage(error.to_string()).at("--mirror"))?;
+        let certificate = self.cert.clone().map(|cert| (cert, self.cert_key.clone()));
         let options = Options {
             plain_http: self.plain_http.clone(),
             mirror,
-            docker_config: self.docker_config(),
+            registry_configs: match &self.registry_config {
+                Some(file) => vec![file.clone()],
+                None => crate::places::registry_configs(),
+            },
+            helm_configs: crate::places::helm_config().into_iter().collect(),
             ca_file: self.ca_file.clone(),
+            client_certificate: certificate,
+            hosts_dir: self.hosts_dir.clone(),
             jobs: usize::from(jobs.jobs),
+            per_host: usize::from(jobs.per_host),
             ..Options::default()
         };
         Ok(Client::new(options)?)
-    }
-
-    /// The credentials file: as given, else Docker's own when there is one.
-    fn docker_config(&self) -> Option<PathBuf> {
-        self.registry_config
-            .clone()
-            .or_else(crate::places::docker_config)
     }
 }
 
@@ -120,4 +131,7 @@ pub struct Jobs {
     /// How many transfers run at the same time
     #[arg(help_heading = REACH, long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
+    /// How many requests to one host at the same time
+    #[arg(help_heading = REACH, long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub per_host: u16,
 }

@@ -16,8 +16,8 @@ use kubepkg_core::{Descriptor, Digest, Reference};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::endpoint::Endpoint;
-use super::{Registry, header_text, refusal};
+use super::endpoint::{Endpoint, Purpose};
+use super::{Registry, Servers, header_text, refusal};
 use crate::error::{Fault, RemoteError};
 use crate::http::Answer;
 use crate::options::Progress;
@@ -68,15 +68,20 @@ impl Registry {
         sink: S,
         progress: &dyn Progress,
     ) -> Result<S, RemoteError> {
-        let at = self.endpoint(reference)?;
-        let place = at.place(&format!("{}@{}", reference.repository(), blob.digest));
-        let (sink, got) = self.receive(&at, &place, blob, sink, progress).await?;
+        let mut servers = self.servers(reference, Purpose::Pull)?;
+        let what = format!("{}@{}", reference.repository(), blob.digest);
+        let (sink, got) = self
+            .receive(&mut servers, &what, blob, sink, progress)
+            .await?;
         if got == blob.digest {
             return Ok(sink);
         }
+        let place = servers.at().place(&what);
         tracing::warn!(place, %got, "wrong content, fetching it once more");
         progress.again(blob.size);
-        let (sink, got) = self.receive(&at, &place, blob, sink, progress).await?;
+        let (sink, got) = self
+            .receive(&mut servers, &what, blob, sink, progress)
+            .await?;
         let expected = blob.digest;
         match got == expected {
             true => Ok(sink),
@@ -114,10 +119,19 @@ impl Registry {
         blob: &Descriptor,
         offset: u64,
     ) -> Result<impl Stream<Item = Result<Bytes, RemoteError>> + Send + use<>, RemoteError> {
-        let at = self.endpoint(reference)?;
-        let place = at.place(&format!("{}@{}", reference.repository(), blob.digest));
-        let mut tries = self.inner.http.tries();
-        let (answer, start) = self.open(&at, &place, blob, offset, &mut tries).await?;
+        let mut servers = self.servers(reference, Purpose::Pull)?;
+        let what = format!("{}@{}", reference.repository(), blob.digest);
+        let (answer, start, place) = loop {
+            let place = servers.at().place(&what);
+            let mut tries = self.inner.http.tries();
+            match self
+                .open(servers.at(), &place, blob, offset, &mut tries)
+                .await
+            {
+                Ok((answer, start)) => break (answer, start, place),
+                Err(error) => servers.next(error)?,
+            }
+        };
         let state = (answer, offset - start, offset, blob.size, place);
         let next = |(mut answer, mut skip, mut at, size, place): (
             Answer,
@@ -162,54 +176,76 @@ impl Registry {
     }
 
     /// Receives all of `blob`, whatever it takes within the tries; returns its real digest.
+    /// Where one server gives up in the middle the next one goes on: it is the same content.
     async fn receive<S: BlobSink>(
         &self,
-        at: &Endpoint,
-        place: &str,
+        servers: &mut Servers,
+        what: &str,
         blob: &Descriptor,
         sink: S,
         progress: &dyn Progress,
     ) -> Result<(S, Digest), RemoteError> {
         let mut writer = Writer::start(sink, blob.digest.algorithm());
-        let mut tries = self.inner.http.tries();
         let mut have = 0;
         while have < blob.size {
-            let (mut answer, start) = self.open(at, place, blob, have, &mut tries).await?;
-            if start != have {
-                progress.again(have);
-                have = start;
-            }
-            let before = have;
-            let end = pump(&mut answer, &mut writer, &mut have, blob.size, progress).await;
-            drop(answer);
-            let source = match end {
-                Ok(End::Body) if have == blob.size => break,
-                Ok(End::Body) => None,
-                Ok(End::Broken(error)) => Some(error.without_url()),
+            let place = servers.at().place(what);
+            let at = servers.at();
+            match self
+                .receive_from(at, &place, blob, &mut writer, &mut have, progress)
+                .await
+            {
                 Ok(End::SinkGone) => break,
-                Err(fault) => return Err(RemoteError::new(place, fault)),
-            };
-            if have == blob.size {
-                // Everything came; how the connection was closed does not matter.
-                break;
+                Ok(_) => {}
+                Err(error) => servers.next(error)?,
             }
-            if have - before >= PROGRESS {
-                tries.start_anew();
-            }
-            let fault = Fault::Cut {
-                received: have,
-                expected: Some(blob.size),
-                source,
-            };
-            self.inner
-                .http
-                .again(place, fault, None, &mut tries)
-                .await?;
         }
+        let place = servers.at().place(what);
         writer
             .finish()
             .await
             .map_err(|e| RemoteError::new(place, Fault::Sink(e)))
+    }
+
+    /// Receives what is missing of `blob` from one server. `have` is how much is there.
+    async fn receive_from<S: BlobSink>(
+        &self,
+        at: &Endpoint,
+        place: &str,
+        blob: &Descriptor,
+        writer: &mut Writer<S>,
+        have: &mut u64,
+        progress: &dyn Progress,
+    ) -> Result<End, RemoteError> {
+        let mut tries = self.inner.http.tries();
+        loop {
+            let (mut answer, start) = self.open(at, place, blob, *have, &mut tries).await?;
+            if start != *have {
+                progress.again(*have);
+                *have = start;
+            }
+            let before = *have;
+            let end = pump(&mut answer, writer, have, blob.size, progress).await;
+            let source = match end {
+                Ok(End::SinkGone) => return Ok(End::SinkGone),
+                // Everything came; how the connection was closed does not matter.
+                Ok(_) if *have == blob.size => {
+                    answer.went_well();
+                    return Ok(End::Body);
+                }
+                Ok(End::Body) => None,
+                Ok(End::Broken(error)) => Some(error.without_url()),
+                Err(fault) => return Err(RemoteError::new(place, fault)),
+            };
+            if *have - before >= PROGRESS {
+                tries.start_anew();
+            }
+            let fault = Fault::Cut {
+                received: *have,
+                expected: Some(blob.size),
+                source,
+            };
+            self.inner.http.again(place, &answer, fault, &mut tries)?;
+        }
     }
 
     /// Asks for `blob` from `offset` on. Returns where the answer really begins: `offset`,
@@ -236,6 +272,8 @@ impl Registry {
             ask.headers.remove(header::RANGE);
             if ranged.response.status() != StatusCode::RANGE_NOT_SATISFIABLE {
                 answer = Some(ranged);
+            } else {
+                ranged.went_well();
             }
         }
         let answer = match answer {

@@ -1,63 +1,158 @@
 //! Where a repository is asked for.
 
+use std::sync::Arc;
+
 use kubepkg_core::Reference;
 use kubepkg_core::location::mirror_image;
-use kubepkg_core::reference::DOCKER_HUB;
 use url::Url;
 
 use crate::address::{PlainHosts, host_of};
 use crate::error::{Fault, Given, RemoteError};
+use crate::host_settings::{HostSettings, Server, origin};
 use crate::mirror::Mirror;
+use crate::tls::Line;
 
-/// The host that serves the content named `docker.io`.
-const DOCKER_HUB_API: &str = "registry-1.docker.io";
+/// The path of the API at most hosts.
+const API: &str = "/v2";
 
-/// A repository at the registry that is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A repository at a server that is asked.
+#[derive(Clone)]
 pub(crate) struct Endpoint {
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
     /// `host[:port]` that is connected to.
     pub(crate) host: String,
+    /// Path of the API there.
+    base: String,
     /// The repository there.
     pub(crate) repository: String,
     /// `host/repository` as credentials are filed under.
     pub(crate) account: String,
+    /// The registry a mirror is asked about, for servers that stand for several.
+    ns: Option<String>,
+    /// Certificates and headers of its own.
+    pub(crate) line: Option<Arc<Line>>,
     /// The mirror it goes through, for messages.
     through: Option<String>,
 }
 
-impl Endpoint {
-    pub(crate) fn of(
-        reference: &Reference,
-        mirror: Option<&Mirror>,
-        plain: &PlainHosts,
-    ) -> Result<Endpoint, RemoteError> {
-        if let Some(mirror) = mirror {
-            let repository = mirror_image(reference)
-                .map_err(|e| RemoteError::new(reference.repository(), Fault::Location(e)))?;
-            let repository = format!("{}{repository}", mirror.prefix);
-            return Ok(Endpoint {
-                scheme: mirror.scheme,
-                host: mirror.host.clone(),
-                account: format!("{}/{repository}", mirror.host),
-                repository,
-                through: Some(mirror.shown()),
-            });
+/// What a server is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What a tag points at.
+    Resolve,
+    /// Content by digest.
+    Pull,
+}
+
+impl Purpose {
+    pub(crate) fn of(reference: &Reference) -> Purpose {
+        match reference.digest() {
+            Some(_) => Purpose::Pull,
+            None => Purpose::Resolve,
         }
-        let host = match reference.host() {
-            DOCKER_HUB => DOCKER_HUB_API,
-            host => host,
-        };
+    }
+}
+
+/// Everything that decides where a repository is asked for.
+pub(crate) struct Routes<'a> {
+    pub(crate) mirror: Option<&'a Mirror>,
+    pub(crate) settings: &'a HostSettings,
+    pub(crate) plain: &'a PlainHosts,
+}
+
+impl Routes<'_> {
+    /// The servers to ask, in this order; never none.
+    pub(crate) fn of(
+        &self,
+        reference: &Reference,
+        purpose: Purpose,
+    ) -> Result<Vec<Endpoint>, RemoteError> {
+        if let Some(mirror) = self.mirror {
+            return Ok(vec![self.through(mirror, reference)?]);
+        }
+        let mut all: Vec<Endpoint> = Vec::new();
+        let mut servers = self.settings.servers(reference.host());
+        let last = servers.pop();
+        for server in servers {
+            let wanted = match purpose {
+                Purpose::Resolve => server.resolve,
+                Purpose::Pull => server.pull,
+            };
+            if wanted {
+                all.extend(self.at(&server, reference));
+            }
+        }
+        let own = last.and_then(|server| {
+            self.at(&server, reference).or_else(|| {
+                let mut own = self.direct(reference);
+                own.line = Some(server.line);
+                Some(own)
+            })
+        });
+        all.push(own.unwrap_or_else(|| self.direct(reference)));
+        Ok(all)
+    }
+
+    fn through(&self, mirror: &Mirror, reference: &Reference) -> Result<Endpoint, RemoteError> {
+        let repository = mirror_image(reference)
+            .map_err(|e| RemoteError::new(reference.repository(), Fault::Location(e)))?;
+        let repository = format!("{}{repository}", mirror.prefix);
         Ok(Endpoint {
-            scheme: plain.scheme(host),
-            host: host.to_owned(),
-            repository: reference.path().to_owned(),
-            account: reference.repository(),
-            through: None,
+            scheme: mirror.scheme,
+            host: mirror.host.clone(),
+            base: API.to_owned(),
+            account: format!("{}/{repository}", mirror.host),
+            repository,
+            ns: None,
+            line: self.settings.line(&mirror.host),
+            through: Some(mirror.shown()),
         })
     }
 
+    fn direct(&self, reference: &Reference) -> Endpoint {
+        let host = origin(reference.host());
+        Endpoint {
+            scheme: self.plain.scheme(host),
+            host: host.to_owned(),
+            base: API.to_owned(),
+            repository: reference.path().to_owned(),
+            account: reference.repository(),
+            ns: None,
+            line: None,
+            through: None,
+        }
+    }
+
+    /// At a server with an address in the settings.
+    fn at(&self, server: &Server, reference: &Reference) -> Option<Endpoint> {
+        let url = server.url.as_ref()?;
+        let host = host_of(url);
+        let repository = reference.path().to_owned();
+        let own = host == origin(reference.host());
+        let account = match own {
+            true => reference.repository(),
+            false => format!("{host}/{repository}"),
+        };
+        Some(Endpoint {
+            scheme: if url.scheme() == "http" {
+                "http"
+            } else {
+                "https"
+            },
+            account,
+            repository,
+            // a server that stands for several registries is told which is meant
+            ns: (!own).then(|| reference.host().to_owned()),
+            base: server.base.clone(),
+            line: Some(Arc::clone(&server.line)),
+            through: (!own).then(|| format!("{}://{host}{}", url.scheme(), server.base)),
+            host,
+        })
+    }
+}
+
+impl Endpoint {
     /// `what` as messages name it.
     pub(crate) fn place(&self, what: &str) -> String {
         match &self.through {
@@ -68,16 +163,21 @@ impl Endpoint {
 
     /// What tokens are filed under: one token is good for one repository.
     pub(crate) fn key(&self) -> String {
-        format!("{}://{}/{}", self.scheme, self.host, self.repository)
+        format!(
+            "{}://{}{}/{}",
+            self.scheme, self.host, self.base, self.repository
+        )
     }
 
     pub(crate) fn url(&self, place: &str, path: &str) -> Result<Url, RemoteError> {
-        let text = format!(
-            "{}://{}/v2/{}/{path}",
-            self.scheme, self.host, self.repository
-        );
-        text.parse()
-            .map_err(|e: url::ParseError| RemoteError::new(place, Fault::Url(e.to_string())))
+        let text = format!("{}/{path}", self.key());
+        let mut url: Url = text
+            .parse()
+            .map_err(|e: url::ParseError| RemoteError::new(place, Fault::Url(e.to_string())))?;
+        if let Some(ns) = &self.ns {
+            url.query_pairs_mut().append_pair("ns", ns);
+        }
+        Ok(url)
     }
 
     /// Whether `url` is at this registry and not where it redirected to.
@@ -117,23 +217,36 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tls::Certificates;
 
-    fn of(reference: &str, mirror: Option<&str>) -> Endpoint {
+    fn all(reference: &str, mirror: Option<&str>, settings: &HostSettings) -> Vec<Endpoint> {
         let plain = PlainHosts::new(&["plain.example".to_owned()]).unwrap();
         let mirror = mirror.map(|url| Mirror::new(url.parse().unwrap(), &plain).unwrap());
-        Endpoint::of(&reference.parse().unwrap(), mirror.as_ref(), &plain).unwrap()
+        let routes = Routes {
+            mirror: mirror.as_ref(),
+            settings,
+            plain: &plain,
+        };
+        let reference: Reference = reference.parse().unwrap();
+        routes.of(&reference, Purpose::of(&reference)).unwrap()
+    }
+
+    fn of(reference: &str, mirror: Option<&str>) -> Endpoint {
+        let found = all(reference, mirror, &HostSettings::default());
+        assert_eq!(found.len(), 1);
+        found[0].clone()
     }
 
     #[test]
     fn direct() {
         let hub = of("nginx", None);
-        assert_eq!(hub.key(), "https://registry-1.docker.io/library/nginx");
+        assert_eq!(hub.key(), "https://registry-1.docker.io/v2/library/nginx");
         assert_eq!(hub.account, "docker.io/library/nginx");
         assert_eq!(
             of("plain.example:1/a:1", None).key(),
-            "http://plain.example:1/a"
+            "http://plain.example:1/v2/a"
         );
-        assert_eq!(of("[::1]:5000/a:1", None).key(), "http://[::1]:5000/a");
+        assert_eq!(of("[::1]:5000/a:1", None).key(), "http://[::1]:5000/v2/a");
         let port = of("example.com:443/a:1", None);
         assert!(port.is_at(&"https://example.com/v2/".parse().unwrap()));
         assert!(!port.is_at(&"https://cdn.example.com/v2/".parse().unwrap()));
@@ -142,8 +255,31 @@ mod tests {
     #[test]
     fn through_a_mirror() {
         let at = of("Host.example:8443/a/b:1", Some("https://m.example/proxy"));
-        assert_eq!(at.key(), "https://m.example/proxy/host.example_8443/a/b");
-        assert_eq!(at.account, at.key()["https://".len()..]);
+        assert_eq!(at.key(), "https://m.example/v2/proxy/host.example_8443/a/b");
+        assert_eq!(at.account, "m.example/proxy/host.example_8443/a/b");
         assert_eq!(at.place("x"), "x (through https://m.example/proxy/)");
+    }
+
+    #[test]
+    fn by_the_settings_of_the_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = folder.path().join("docker.io");
+        std::fs::create_dir(&host).unwrap();
+        let text = "[host.\"https://m.example/v2/hub\"]\noverride_path = true\n\
+                    capabilities = [\"pull\"]\n[host.\"https://n.example\"]\n";
+        std::fs::write(host.join("hosts.toml"), text).unwrap();
+        let settings = HostSettings::load(folder.path(), &Certificates::default()).unwrap();
+        let urls = |reference: &str| -> Vec<String> {
+            let all = all(reference, None, &settings);
+            let url = |at: &Endpoint| at.url("x", "manifests/1").unwrap().to_string();
+            all.iter().map(url).collect()
+        };
+        let direct = "https://registry-1.docker.io/v2/library/nginx/manifests/1";
+        let second = "https://n.example/v2/library/nginx/manifests/1?ns=docker.io";
+        assert_eq!(urls("nginx:1"), [second, direct]);
+        let digest = kubepkg_core::Digest::sha256(b"x");
+        let first = "https://m.example/v2/hub/library/nginx/manifests/1?ns=docker.io";
+        assert_eq!(urls(&format!("nginx@{digest}")), [first, second, direct]);
+        assert_eq!(urls("quay.io/a:1").len(), 1);
     }
 }

@@ -1,21 +1,18 @@
 //! Pulling from OCI registries: manifests, blobs and referrers.
 //!
-//! The only module that names `oci-client`. That crate does what registries differ in most,
-//! the exchange of credentials for a token (module `token`), and reads their error envelope. The
-//! requests themselves are ours, because here a manifest must be bounded, `Retry-After`
-//! obeyed, a redirect checked, and a cut download continued with its hash kept, none of
-//! which `oci-client` offers.
-//!
 //! Content is returned as the bytes that came. Foreign layers (`urls` in a descriptor) are
 //! never followed: what is not in the registry is not there.
+//!
+//! Where settings name mirrors for a host, these are asked first, in their order. What one
+//! does not have, or cannot give, is asked of the next; the registry itself comes last, and
+//! its answer is the one that counts.
 
 mod blob;
-mod credentials;
+mod challenge;
 mod endpoint;
 mod referrers;
 mod token;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -27,15 +24,18 @@ use kubepkg_core::{Digest, Reference};
 pub use blob::BlobSink;
 pub use referrers::{MAX_REFERRERS, Referrer};
 
-use crate::address::host_of;
 use crate::client::Inner;
+use crate::credentials::{Credentials, Known};
 use crate::error::{Fault, Given, RemoteError};
-use crate::http::{Answer, Ask, Whole, excerpt};
+use crate::http::{Answer, Ask, Way, Whole};
+use crate::login::{basic, bearer};
 use crate::retry::Tries;
-use crate::tls::Authorities;
-use credentials::{Credentials, Known};
-use endpoint::Endpoint;
+use challenge::Challenge;
+use endpoint::{Endpoint, Purpose, Routes};
 use token::Tokens;
+
+/// The host that serves the content named `docker.io`.
+pub(crate) const DOCKER_HUB_API: &str = "registry-1.docker.io";
 
 /// Manifest types that are asked for, in this order of preference.
 const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
@@ -48,22 +48,16 @@ const CONTENT_DIGEST: &str = "docker-content-digest";
 
 /// Credentials and the tokens got with them.
 pub(crate) struct Access {
-    credentials: Credentials,
+    pub(crate) credentials: Credentials,
     tokens: Tokens,
 }
 
 impl Access {
-    pub(crate) fn new(
-        docker_config: Option<&Path>,
-        authorities: Arc<Authorities>,
-    ) -> Result<Access, RemoteError> {
-        Ok(Access {
-            credentials: match docker_config {
-                Some(path) => Credentials::load(path)?,
-                None => Credentials::default(),
-            },
-            tokens: Tokens::new(authorities),
-        })
+    pub(crate) fn new(credentials: Credentials) -> Access {
+        Access {
+            credentials,
+            tokens: Tokens::default(),
+        }
     }
 }
 
@@ -106,10 +100,24 @@ impl Registry {
     /// Not found; more than [`MAX_MANIFEST`] bytes; content that does not match the digest
     /// asked for or announced; or what went wrong on the way.
     pub async fn manifest(&self, reference: &Reference) -> Result<RawManifest, RemoteError> {
-        let at = self.endpoint(reference)?;
+        let mut servers = self.servers(reference, Purpose::of(reference))?;
+        loop {
+            match self.manifest_at(servers.at(), reference).await {
+                Err(error) => servers.next(error)?,
+                found => return found,
+            }
+        }
+    }
+
+    async fn manifest_at(
+        &self,
+        at: &Endpoint,
+        reference: &Reference,
+    ) -> Result<RawManifest, RemoteError> {
         let place = at.place(&reference.to_string());
         let path = format!("manifests/{}", reference.target());
-        let whole = self.get(&at, &place, &path, MAX_MANIFEST).await?;
+        let ask = self.ask(at, &place, &path)?;
+        let whole = self.get_asked(at, &place, &ask, MAX_MANIFEST).await?;
         let digest = checked_digest(&whole, reference.digest())
             .map_err(|fault| RemoteError::new(&*place, fault))?;
         let media_type = manifest_type(&whole.headers, &whole.bytes)
@@ -125,57 +133,64 @@ impl Registry {
     /// (Docker Hub does not count those as pulls), else by reading the manifest. A digest
     /// answered to a HEAD is the registry's word; read the manifest by it to be sure.
     pub async fn resolve(&self, reference: &Reference) -> Result<Descriptor, RemoteError> {
-        let at = self.endpoint(reference)?;
+        let mut servers = self.servers(reference, Purpose::of(reference))?;
+        loop {
+            match self.resolve_at(servers.at(), reference).await {
+                Err(error) => servers.next(error)?,
+                found => return found,
+            }
+        }
+    }
+
+    async fn resolve_at(
+        &self,
+        at: &Endpoint,
+        reference: &Reference,
+    ) -> Result<Descriptor, RemoteError> {
         let place = at.place(&reference.to_string());
         let path = format!("manifests/{}", reference.target());
-        let mut ask = self.ask(&at, &place, &path)?;
+        let mut ask = self.ask(at, &place, &path)?;
         ask.method = Method::HEAD;
         let mut tries = self.inner.http.tries();
-        let answer = self.send(&at, &place, &ask, &mut tries).await?;
-        match answer.response.status() {
-            StatusCode::OK => {}
+        let answer = self.send(at, &place, &ask, &mut tries).await?;
+        let described = match answer.response.status() {
+            StatusCode::OK => described(answer.response.headers()),
             // Some registries do not answer HEAD at all.
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
-                drop(answer);
-                return Ok(self.manifest(reference).await?.descriptor());
-            }
+            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => None,
             _ => return Err(refusal(answer, &place).await),
-        }
-        let described = described(answer.response.headers());
+        };
+        answer.went_well();
         drop(answer);
         match described {
             Some(descriptor) if reference.digest().is_none_or(|d| *d == descriptor.digest) => {
                 Ok(descriptor)
             }
-            _ => Ok(self.manifest(reference).await?.descriptor()),
+            _ => Ok(self.manifest_at(at, reference).await?.descriptor()),
         }
     }
 
-    fn endpoint(&self, reference: &Reference) -> Result<Endpoint, RemoteError> {
-        Endpoint::of(
-            reference,
-            self.inner.mirror.as_ref(),
-            self.inner.http.plain(),
-        )
+    /// The servers to ask about `reference`.
+    fn servers(&self, reference: &Reference, purpose: Purpose) -> Result<Servers, RemoteError> {
+        let routes = Routes {
+            mirror: self.inner.mirror.as_ref(),
+            settings: &self.inner.settings,
+            plain: self.inner.http.plain(),
+        };
+        let mut all = routes.of(reference, purpose)?;
+        all.reverse();
+        // never empty: the registry itself is always there
+        let at = all.pop().ok_or_else(|| {
+            RemoteError::new(reference.to_string(), Fault::Url("no server".to_owned()))
+        })?;
+        Ok(Servers { at, further: all })
     }
 
     fn ask(&self, at: &Endpoint, place: &str, path: &str) -> Result<Ask, RemoteError> {
         let mut ask = Ask::get(at.url(place, path)?);
         ask.headers
             .insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
+        ask.line = at.line.clone().map_or(Way::Own, Way::Host);
         Ok(ask)
-    }
-
-    /// GETs something small.
-    async fn get(
-        &self,
-        at: &Endpoint,
-        place: &str,
-        path: &str,
-        limit: u64,
-    ) -> Result<Whole, RemoteError> {
-        let ask = self.ask(at, place, path)?;
-        self.get_asked(at, place, &ask, limit).await
     }
 
     async fn get_asked(
@@ -187,18 +202,13 @@ impl Registry {
     ) -> Result<Whole, RemoteError> {
         let mut tries = self.inner.http.tries();
         loop {
-            let answer = self.send(at, place, ask, &mut tries).await?;
+            let mut answer = self.send(at, place, ask, &mut tries).await?;
             if answer.response.status() != StatusCode::OK {
                 return Err(refusal(answer, place).await);
             }
             match answer.whole(limit).await {
                 Ok(whole) => return Ok(whole),
-                Err(fault) => {
-                    self.inner
-                        .http
-                        .again(place, fault, None, &mut tries)
-                        .await?
-                }
+                Err(fault) => self.inner.http.again(place, &answer, fault, &mut tries)?,
             }
         }
     }
@@ -217,11 +227,7 @@ impl Registry {
         let mut used = slot.lock().await.clone();
         let mut asked_again = false;
         loop {
-            let mut ask = Ask {
-                method: ask.method.clone(),
-                url: ask.url.clone(),
-                headers: ask.headers.clone(),
-            };
+            let mut ask = ask.clone();
             if let Some(value) = &used {
                 ask.headers.insert(header::AUTHORIZATION, value.clone());
             }
@@ -232,11 +238,11 @@ impl Registry {
             if !own || !matches!(status.as_u16(), 401 | 403) {
                 return Ok(answer);
             }
-            let known = access.credentials.of(&at.account);
+            let challenges = challenges(answer.response.headers());
+            let message = answer.words().await;
+            let known = access.credentials.of(&at.account).await;
             if status == StatusCode::UNAUTHORIZED && !asked_again {
                 asked_again = true;
-                let challenge = challenges(answer.response.headers());
-                let message = excerpt(answer.response).await;
                 // One task gets the token, the others wait here and use it.
                 let mut current = slot.lock().await;
                 if *current != used {
@@ -244,60 +250,79 @@ impl Registry {
                     asked_again = false;
                     continue;
                 }
-                let fresh = self.authorize(at, place, &challenge, &known, tries).await?;
+                let fresh = self
+                    .authorize(at, place, &challenges, &known, tries)
+                    .await?;
                 if fresh.is_some() && fresh != used {
                     *current = fresh.clone();
                     used = fresh;
                     continue;
                 }
-                return Err(at.denied(place, 401, given(&known), message));
             }
-            let message = excerpt(answer.response).await;
             return Err(at.denied(place, status.as_u16(), given(&known), message));
         }
     }
 
-    /// The `Authorization` header that answers `challenge`; `None` when there is nothing to
-    /// answer it with.
+    /// The `Authorization` header that answers one of `challenges`; `None` when there is
+    /// nothing to answer with.
     async fn authorize(
         &self,
         at: &Endpoint,
         place: &str,
-        challenge: &[String],
+        challenges: &[Challenge],
         known: &Known,
         tries: &mut Tries,
     ) -> Result<Option<HeaderValue>, RemoteError> {
-        let offers = |scheme: &str| {
-            challenge.iter().any(|c| {
-                c.get(..scheme.len())
-                    .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-            })
-        };
+        let offered = |scheme: &str| challenges.iter().find(|c| c.scheme == scheme);
         if let Known::Token(token) = known {
             return Ok(bearer(token));
         }
-        if offers("bearer") {
-            // What goes to the token server are the credentials themselves.
-            let realms = challenge.iter().filter_map(|c| realm(c));
-            if let Some(open) = realms
-                .filter_map(|realm| realm.parse().ok())
-                .find(|url| !self.inner.http.plain().allows_url(url))
-            {
-                let host = host_of(&open);
-                return Err(RemoteError::new(place, Fault::PlainHttp { host }));
-            }
-            let token = loop {
-                match self.inner.access.tokens.get(at, place, known).await {
-                    Ok(token) => break token,
-                    Err(fault) => self.inner.http.again(place, fault, None, tries).await?,
-                }
-            };
-            return Ok(token.as_deref().and_then(bearer));
+        if let Some(challenge) = offered("bearer") {
+            let http = &self.inner.http;
+            let token = token::get(http, at, place, challenge, known, tries).await?;
+            return Ok(Some(token)
+                .filter(|token| !token.is_empty())
+                .as_deref()
+                .and_then(bearer));
         }
         match known {
-            Known::Password { user, password } if offers("basic") => Ok(basic(user, password)),
+            Known::Password { user, password } if offered("basic").is_some() => {
+                Ok(basic(user, password))
+            }
             _ => Ok(None),
         }
+    }
+}
+
+/// The servers that are asked one after the other.
+struct Servers {
+    at: Endpoint,
+    /// The others, the next one last.
+    further: Vec<Endpoint>,
+}
+
+impl Servers {
+    /// The server that is asked now.
+    fn at(&self) -> &Endpoint {
+        &self.at
+    }
+
+    /// The registry itself, which comes last.
+    fn last(mut self) -> Endpoint {
+        match self.further.is_empty() {
+            true => self.at,
+            false => self.further.swap_remove(0),
+        }
+    }
+
+    /// Goes on to the next server after `error`; the error itself when this was the last one.
+    fn next(&mut self, error: RemoteError) -> Result<(), RemoteError> {
+        let Some(next) = self.further.pop() else {
+            return Err(error);
+        };
+        tracing::debug!(%error, next = next.host, "asking the next server");
+        self.at = next;
+        Ok(())
     }
 }
 
@@ -305,53 +330,27 @@ fn given(known: &Known) -> Given {
     match known {
         Known::Nothing => Given::None,
         Known::Unusable(why) => Given::Unusable(why.clone()),
-        Known::Password { .. } | Known::Token(_) => Given::Own,
+        Known::Password { .. } | Known::Token(_) | Known::Identity(_) => Given::Own,
     }
 }
 
-fn bearer(token: &str) -> Option<HeaderValue> {
-    sensitive(format!("Bearer {token}"))
-}
-
-fn basic(user: &str, password: &str) -> Option<HeaderValue> {
-    use base64::Engine;
-    let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-    sensitive(format!("Basic {pair}"))
-}
-
-fn sensitive(text: String) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_maybe_shared(Bytes::from(text)).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-/// The address of the token server in a challenge.
-fn realm(challenge: &str) -> Option<&str> {
-    // ASCII only changes case here, so positions stay the same.
-    let at = challenge.to_ascii_lowercase().find("realm=")? + "realm=".len();
-    let value = &challenge[at..];
-    match value.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next(),
-        None => value.split([',', ' ']).next(),
-    }
-}
-
-fn challenges(headers: &HeaderMap) -> Vec<String> {
+fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
     headers
         .get_all(header::WWW_AUTHENTICATE)
         .iter()
         .filter_map(|value| value.to_str().ok())
-        .map(|value| value.trim_start().to_owned())
+        .flat_map(challenge::read)
         .collect()
 }
 
 /// The error an answer stands for, in the registry's own words.
 async fn refusal(answer: Answer, place: &str) -> RemoteError {
+    answer.went_well();
     let status = answer.response.status().as_u16();
     match status {
         404 | 410 => RemoteError::new(place, Fault::NotFound),
         _ => {
-            let message = excerpt(answer.response).await;
+            let message = answer.words().await;
             RemoteError::new(place, Fault::Status { status, message })
         }
     }
@@ -425,17 +424,6 @@ mod tests {
         let typed = format!("{}; charset=utf-8", media_type::OCI_INDEX);
         headers.insert(header::CONTENT_TYPE, typed.parse().unwrap());
         assert_eq!(described(&headers).unwrap().size, 7);
-    }
-
-    #[test]
-    fn the_address_of_the_token_server() {
-        for challenge in [
-            r#"Bearer realm="https://auth.example/token",service="x""#,
-            r#"bearer service="x", REALM=https://auth.example/token"#,
-        ] {
-            assert_eq!(realm(challenge), Some("https://auth.example/token"));
-        }
-        assert_eq!(realm("Basic"), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use kubepkg_core::{Descriptor, Digest, Reference};
 use url::Url;
 
 use super::Registry;
+use super::endpoint::Purpose;
 use crate::address::host_of;
 use crate::error::{Fault, RemoteError};
 use crate::http::Whole;
@@ -86,7 +87,8 @@ impl Registry {
         reference: &Reference,
         subject: &Digest,
     ) -> Result<Vec<Descriptor>, RemoteError> {
-        let at = self.endpoint(reference)?;
+        // a mirror that knows none may just not have them: the registry itself is asked
+        let at = self.servers(reference, Purpose::Resolve)?.last();
         let what = format!("referrers of {}", reference.at(*subject));
         let place = at.place(&what);
         let wrong = |fault| RemoteError::new(&*place, fault);

@@ -1,162 +1,148 @@
-//! Bearer tokens, got by `oci-client`, one for each repository.
+//! Bearer tokens, one for each repository, from the token server a registry names.
 //!
-//! Two things about that crate shape this module. Its client panics when it is built on a
-//! machine without certificate authorities, so it is built only when a registry asks for a
-//! token and after a look whether it can be. And it does not hand on the status of a token
-//! server that says no, so [`refusal`] judges by the text: what is no JSON comes from
-//! something in between, or from a server in trouble, and is worth another try.
+//! Sources: the distribution project's "Token Authentication" and "OAuth2 Token
+//! Authentication", which Docker Hub and all others follow. The requests are sent like all
+//! others: with the same limits, pauses and certificates.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use http::HeaderValue;
-use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
-use oci_client::errors::{OciDistributionError, OciEnvelope, OciErrorCode};
-use oci_client::secrets::RegistryAuth;
-use oci_client::{Client, Reference, RegistryOperation};
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode, header};
+use serde::Deserialize;
+use url::{Url, form_urlencoded};
 
-use super::credentials::Known;
+use super::challenge::Challenge;
 use super::endpoint::Endpoint;
 use super::given;
-use crate::error::{Fault, in_words, shown};
-use crate::http::fault_of;
-use crate::tls::{Authorities, CONNECT_TIMEOUT, IDLE_TIMEOUT, USER_AGENT};
+use crate::address::host_of;
+use crate::credentials::Known;
+use crate::error::{Fault, RemoteError};
+use crate::http::{Ask, Http, Way};
+use crate::login::basic;
+use crate::retry::Tries;
+
+/// Who asks, for the logs of token servers.
+const CLIENT: &str = "kubepkg";
+
+/// Largest answer of a token server: tokens have a few kilobytes.
+const MAX_ANSWER: u64 = 1 << 20;
 
 /// The `Authorization` header that was accepted last for one repository.
 pub(super) type TokenSlot = Arc<tokio::sync::Mutex<Option<HeaderValue>>>;
 
-/// Tokens in use, and the clients that get new ones.
+/// Tokens in use.
+#[derive(Default)]
 pub(super) struct Tokens {
-    authorities: Arc<Authorities>,
-    plain: OnceLock<Client>,
-    secure: OnceLock<Client>,
     slots: Mutex<HashMap<String, TokenSlot>>,
 }
 
 impl Tokens {
-    pub(super) fn new(authorities: Arc<Authorities>) -> Tokens {
-        Tokens {
-            authorities,
-            plain: OnceLock::new(),
-            secure: OnceLock::new(),
-            slots: Mutex::default(),
-        }
-    }
-
     /// The place where the token for `key` is kept.
     pub(super) fn slot(&self, key: &str) -> TokenSlot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(slots.entry(key.to_owned()).or_default())
     }
+}
 
-    /// A new token for pulling from `at`; `None` when the registry wants none after all.
-    pub(super) async fn get(
-        &self,
-        at: &Endpoint,
-        place: &str,
-        known: &Known,
-    ) -> Result<Option<String>, Fault> {
-        tracing::debug!(place, host = at.host, "asking for a token");
-        let client = self.client(at.scheme == "http")?;
-        // The tag plays no part: a token is for a repository.
-        let repository =
-            Reference::with_tag(at.host.clone(), at.repository.clone(), "latest".to_owned());
-        let auth = match known {
-            Known::Password { user, password } => {
-                RegistryAuth::Basic(user.clone(), password.clone())
-            }
-            _ => RegistryAuth::Anonymous,
-        };
-        let operation = RegistryOperation::Pull;
-        match client.auth(&repository, &auth, operation).await {
-            Ok(token) => Ok(token),
-            Err(OciDistributionError::AuthenticationFailure(text)) => {
-                Err(refusal(&text, at, known))
-            }
-            Err(OciDistributionError::RequestError(error)) => Err(fault_of(error)),
-            Err(other) => Err(Fault::Shape(format!(
-                "the token server's answer is not understood: {}",
-                shown(&other.to_string())
-            ))),
-        }
-    }
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    access_token: String,
+}
 
-    fn client(&self, plain: bool) -> Result<&Client, Fault> {
-        let (cell, protocol) = match plain {
-            true => (&self.plain, ClientProtocol::Http),
-            false => (&self.secure, ClientProtocol::Https),
-        };
-        if let Some(client) = cell.get() {
-            return Ok(client);
+/// A token for pulling from `at`, by the server that `challenge` names.
+pub(super) async fn get(
+    http: &Http,
+    at: &Endpoint,
+    place: &str,
+    challenge: &Challenge,
+    known: &Known,
+    tries: &mut Tries,
+) -> Result<String, RemoteError> {
+    let wrong = |fault| RemoteError::new(place, fault);
+    let realm = challenge.parameter("realm").unwrap_or_default();
+    let realm: Url = realm.parse().map_err(|e| {
+        let shown = crate::error::shown(realm);
+        wrong(Fault::Shape(format!(
+            "the registry names its token server \"{shown}\": {e}"
+        )))
+    })?;
+    tracing::debug!(place, host = host_of(&realm), "asking for a token");
+    let ask = question(at, realm, challenge.parameter("service"), known);
+    let mut tries_of_body = tries.clone();
+    loop {
+        let mut answer = http.send(place, &ask, tries).await?;
+        let status = answer.response.status();
+        if status != StatusCode::OK {
+            let host = host_of(answer.response.url());
+            let message = answer.words().await;
+            return Err(match status.as_u16() {
+                // 400 is what OAuth 2 answers to a token it does not know
+                400 | 401 | 403 => at.denied(place, status.as_u16(), given(known), message),
+                status => {
+                    let message = format!("from the token server {host}: {message}");
+                    wrong(Fault::Status { status, message })
+                }
+            });
         }
-        if !self.authorities.system() {
-            return Err(Fault::NoSystemCertificates);
-        }
-        let own = self.authorities.own.iter().map(|pem| Certificate {
-            encoding: CertificateEncoding::Pem,
-            data: pem.clone(),
-        });
-        let config = ClientConfig {
-            protocol,
-            extra_root_certificates: own.collect(),
-            user_agent: USER_AGENT,
-            connect_timeout: Some(CONNECT_TIMEOUT),
-            read_timeout: Some(IDLE_TIMEOUT),
-            ..ClientConfig::default()
+        let whole = match answer.whole(MAX_ANSWER).await {
+            Ok(whole) => whole,
+            Err(fault) => {
+                http.again(place, &answer, fault, &mut tries_of_body)?;
+                continue;
+            }
         };
-        let client = Client::try_from(config).map_err(|e| Fault::CaFile(e.to_string()))?;
-        Ok(cell.get_or_init(|| client))
+        // the text is not shown: it holds the token
+        let read: Answer = serde_json::from_slice(&whole.bytes).map_err(|_| {
+            let host = host_of(&ask.url);
+            wrong(Fault::Shape(format!(
+                "the token server {host} answers with no JSON of a token"
+            )))
+        })?;
+        let token = match read.token.is_empty() {
+            true => read.access_token,
+            false => read.token,
+        };
+        return Ok(token);
     }
 }
 
-/// What a token server means that did not answer 200.
-fn refusal(text: &str, at: &Endpoint, known: &Known) -> Fault {
-    let envelope = serde_json::from_str::<OciEnvelope>(text);
-    let limited = envelope.is_ok_and(|envelope| {
-        let mut codes = envelope.errors.iter().map(|error| &error.code);
-        codes.any(|code| *code == OciErrorCode::Toomanyrequests)
-    });
-    let json = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-    let message = in_words(text);
-    if json && !limited {
-        // The registry itself did answer 401, else nobody would have asked for a token.
-        return Fault::Denied {
-            status: 401,
-            host: at.host.clone(),
-            given: given(known),
-            message,
-        };
+/// The request for a token.
+fn question(at: &Endpoint, realm: Url, service: Option<&str>, known: &Known) -> Ask {
+    let scope = format!("repository:{}:pull", at.repository);
+    let mut ask = Ask::get(realm);
+    // settings for the registry's host are for the registry's host
+    if at.is_at(&ask.url) {
+        ask.line = at.line.clone().map_or(Way::Own, Way::Host);
     }
-    Fault::Token(message)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::address::PlainHosts;
-
-    #[test]
-    fn what_a_token_server_means() {
-        let reference = "registry.example.com/a:1".parse().unwrap();
-        let at = Endpoint::of(&reference, None, &PlainHosts::default()).unwrap();
-        for (text, word) in [
-            (
-                r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}"#,
-                "slow",
-            ),
-            ("<html>502 Bad Gateway</html>", "Bad Gateway"),
-            ("", ""),
-        ] {
-            let fault = refusal(text, &at, &Known::Nothing);
-            assert!(fault.is_passing(), "{text}: {fault}");
-            assert!(fault.to_string().contains(word), "{fault}");
-        }
-        for text in [
-            r#"{"details":"incorrect username or password"}"#,
-            r#"{"errors":[{"code":"DENIED","message":"denied"}]}"#,
-        ] {
-            let fault = refusal(text, &at, &Known::Nothing);
-            assert!(matches!(fault, Fault::Denied { .. }), "{text}: {fault}");
-        }
+    if let Known::Identity(token) = known {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("grant_type", "refresh_token")
+            .append_pair("service", service.unwrap_or_default())
+            .append_pair("client_id", CLIENT)
+            .append_pair("scope", &scope)
+            .append_pair("refresh_token", token);
+        ask.method = Method::POST;
+        ask.body = Some(Bytes::from(form.finish()));
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        ask.headers.insert(header::CONTENT_TYPE, form);
+        return ask;
     }
+    {
+        let mut query = ask.url.query_pairs_mut();
+        if let Some(service) = service {
+            query.append_pair("service", service);
+        }
+        query.append_pair("scope", &scope);
+        query.append_pair("client_id", CLIENT);
+    }
+    if let Known::Password { user, password } = known
+        && let Some(value) = basic(user, password)
+    {
+        ask.headers.insert(header::AUTHORIZATION, value);
+    }
+    ask
 }

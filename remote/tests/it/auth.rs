@@ -63,7 +63,7 @@ fn docker_config(text: &str) -> tempfile::NamedTempFile {
 
 fn client_with(config: &tempfile::NamedTempFile) -> Client {
     let (mut options, _) = options();
-    options.docker_config = Some(config.path().to_owned());
+    options.registry_configs = vec![config.path().to_owned()];
     Client::new(options).unwrap()
 }
 
@@ -128,17 +128,20 @@ async fn a_token_server_in_trouble_is_asked_again() {
         0 => (StatusCode::BAD_GATEWAY, "<html>bad gateway</html>").into_response(),
         1 => {
             let text = r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"slow down"}]}"#;
-            (StatusCode::TOO_MANY_REQUESTS, text).into_response()
+            (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "33")], text).into_response()
         }
         _ => token("t1"),
     };
     let server = token_registry(|_, auth| auth == "Bearer t1", answer).await;
-    client()
-        .registry()
-        .manifest(&server.image("a:1"))
-        .await
-        .unwrap();
+    let (options, pauses) = options();
+    let registry = Client::new(options).unwrap().registry();
+    registry.manifest(&server.image("a:1")).await.unwrap();
     assert_eq!(server.count("/token"), 3);
+    let longest = pauses.longest();
+    assert!(
+        longest.as_secs() >= 32 && longest.as_secs() <= 33,
+        "{longest:?}"
+    );
 }
 
 #[tokio::test]
@@ -174,7 +177,7 @@ async fn a_wrong_password_is_said_at_once() {
     let registry = client_with(&config).registry();
     let error = registry.manifest(&server.image("a:1")).await.unwrap_err();
     assert!(error.to_string().contains("incorrect username"), "{error}");
-    assert!(error.hint().unwrap().contains("--registry-config"));
+    assert!(error.hint().unwrap().contains("docker login"));
     assert_eq!(server.count("/token"), 1);
 }
 
@@ -226,15 +229,39 @@ async fn access_denied_for_ever_ends_with_advice() {
 }
 
 #[tokio::test]
-async fn helpers_that_are_not_run_are_named() {
+async fn a_program_that_is_not_there_is_named() {
     let server = Server::start(|_| challenge("Basic realm=\"x\"".to_owned())).await;
-    let config = docker_config(r#"{"auths":{},"credsStore":"desktop"}"#);
+    let config = docker_config(r#"{"auths":{},"credsStore":"kubepkg-none"}"#);
     let registry = client_with(&config).registry();
     let error = registry.manifest(&server.image("a:1")).await.unwrap_err();
-    assert!(
-        error.to_string().contains("docker-credential-desktop"),
-        "{error}"
-    );
+    let text = error.to_string();
+    assert!(text.contains("docker-credential-kubepkg-none"), "{text}");
+    assert!(text.contains("not installed"), "{text}");
+}
+
+#[tokio::test]
+async fn an_identity_token_is_exchanged() {
+    let server = token_registry(
+        |_, auth| auth == "Bearer t1",
+        |_| r#"{"access_token":"t1"}"#.into_response(),
+    )
+    .await;
+    let config = docker_config(&format!(
+        r#"{{"auths":{{"{}":{{"auth":"dTo=","identitytoken":"i&1"}}}}}}"#,
+        server.host()
+    ));
+    let registry = client_with(&config).registry();
+    registry.manifest(&server.image("a:1")).await.unwrap();
+    let token = server.seen().into_iter().find(|s| s.path == "/token");
+    let body = String::from_utf8(token.unwrap().body).unwrap();
+    for part in [
+        "grant_type=refresh_token",
+        "refresh_token=i%261",
+        "scope=repository%3Aa%3Apull",
+        "service=test",
+    ] {
+        assert!(body.contains(part), "{part} in {body}");
+    }
 }
 
 #[tokio::test]
@@ -308,7 +335,7 @@ async fn a_token_server_without_encryption_gets_nothing() {
 fn a_broken_config_is_named() {
     let config = docker_config("not json");
     let (mut options, _) = options();
-    options.docker_config = Some(config.path().to_owned());
+    options.registry_configs = vec![config.path().to_owned()];
     let Err(error) = Client::new(options) else {
         panic!("accepted");
     };

@@ -221,3 +221,76 @@ async fn what_is_no_chart() {
         assert_eq!(error.kind(), Kind::Refused);
     }
 }
+
+/// An index as tools write it, of some megabytes.
+fn long_index(charts: usize) -> String {
+    use std::fmt::Write as _;
+    let mut text = "apiVersion: v1\nentries:\n".to_owned();
+    for chart in 0..charts {
+        let _ = writeln!(text, "  chart-{chart}:");
+        for version in 0..20 {
+            let _ = writeln!(
+                text,
+                "  - apiVersion: v2\n    description: {}\n    name: chart-{chart}\n    urls:\n    - \
+                 missing-{version}.tgz\n    - c-{version}.tgz\n    version: {version}.0.0",
+                "x".repeat(200)
+            );
+        }
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_long_index_comes_packed_and_the_next_address_is_tried() {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(long_index(400).as_bytes()).unwrap();
+    let packed = encoder.finish().unwrap();
+    let server = Server::start(move |seen| match seen.path.as_str() {
+        "/charts/index.yaml" => {
+            assert_eq!(seen.header("accept-encoding"), "gzip");
+            // cut once, and begun again
+            let until = if seen.before == 0 { 10_000 } else { usize::MAX };
+            let headers = [("content-encoding", "gzip")];
+            (headers, crate::server::broken_body(&packed, until)).into_response()
+        }
+        "/charts/c-7.tgz" => "archive".into_response(),
+        _ => status(404),
+    })
+    .await;
+    let repository = server.url("/charts").parse().unwrap();
+    let client = client();
+    let chart = client
+        .chart(&repository, "chart-399", "7.0.0")
+        .await
+        .unwrap();
+    assert_eq!(chart.archive, "archive");
+    assert_eq!(server.count("/charts/index.yaml"), 2);
+    // another chart of the same repository needs no other look at the index
+    let error = client
+        .chart(&repository, "chart-1", "21.0.0")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), Kind::NotFound);
+    assert_eq!(server.count("/charts/index.yaml"), 2);
+    let error = client
+        .chart(&repository, "chart-1", "1.0.0.0")
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("no version"), "{error}");
+}
+
+#[tokio::test]
+async fn an_index_that_looks_different_is_read_all_the_same() {
+    let server = Server::start(|seen| match seen.path.as_str() {
+        "/charts/index.yaml" => {
+            r#"{"entries": {"web": [{"version": "1.0.0", "urls": ["web.tgz"]}]}}"#.into_response()
+        }
+        "/charts/web.tgz" => "archive".into_response(),
+        _ => status(404),
+    })
+    .await;
+    let repository = server.url("/charts").parse().unwrap();
+    let chart = client().chart(&repository, "web", "1.0.0").await.unwrap();
+    assert_eq!(chart.archive, "archive");
+}

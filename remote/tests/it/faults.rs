@@ -39,7 +39,7 @@ async fn a_busy_registry_is_given_the_time_it_asks_for() {
         )
         .unwrap();
     for (retry_after, least, most) in [
-        ("37".to_owned(), 37, 37),
+        ("37".to_owned(), 36, 37),
         (date, 80, 90),
         (String::new(), 0, 1),
     ] {
@@ -65,10 +65,18 @@ async fn patience_has_an_end() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error.fault(), Fault::Status { status: 429, .. }),
+        matches!(error.fault(), Fault::RateLimited { .. }),
         "{error}"
     );
-    assert!(error.retry());
+    assert_eq!((error.kind(), error.retry()), (Kind::Remote, true));
+    let host = server.host();
+    assert!(error.to_string().contains(&host), "{error}");
+    assert!(
+        error
+            .hint()
+            .unwrap()
+            .contains(&format!("docker login {host}"))
+    );
     assert_eq!(server.seen().len(), 5);
 
     let server = busy(usize::MAX, "86400".to_owned()).await;
@@ -77,8 +85,11 @@ async fn patience_has_an_end() {
         .manifest(&server.image("a:1"))
         .await
         .unwrap_err();
-    assert!(matches!(error.fault(), Fault::RateLimited(_)), "{error}");
-    assert!(error.to_string().contains("86400"), "{error}");
+    assert!(
+        matches!(error.fault(), Fault::RateLimited { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("24 h"), "{error}");
     assert_eq!(server.seen().len(), 1);
 }
 

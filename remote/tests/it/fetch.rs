@@ -102,7 +102,9 @@ async fn what_wants_a_login_says_so() {
         .await
         .unwrap_err();
     assert!(matches!(error.fault(), Fault::Denied { .. }), "{error}");
-    assert!(error.hint().unwrap().contains("without credentials"));
+    assert!(error.to_string().contains("without credentials"), "{error}");
+    assert!(error.hint().unwrap().contains("helm repo add"));
+    assert_eq!(server.seen().len(), 1);
 }
 
 #[tokio::test]

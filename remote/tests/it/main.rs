@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod access;
 mod auth;
 mod certificates;
 mod charts;
@@ -10,5 +11,8 @@ mod conformance;
 mod download;
 mod faults;
 mod fetch;
+mod peer;
 mod referrers;
+mod secrets;
 mod server;
+mod settings;

@@ -21,6 +21,8 @@ use kubepkg_remote::{Client, Options, Wait};
 pub struct Seen {
     pub path: String,
     pub headers: HeaderMap,
+    /// What came with it; empty where it has more than a mebibyte.
+    pub body: Vec<u8>,
     /// How many requests with this method and path came before.
     pub before: usize,
 }
@@ -66,14 +68,19 @@ impl Server {
                 *count += 1;
                 *count - 1
             };
-            let seen = Seen {
-                path,
-                headers: request.headers().clone(),
-                before,
-            };
-            log.lock().unwrap().push(seen.clone());
-            let response = answer(&seen);
-            async move { response }
+            let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+            async move {
+                let headers = request.headers().clone();
+                let body = axum::body::to_bytes(request.into_body(), 1 << 20).await;
+                let seen = Seen {
+                    path,
+                    headers,
+                    body: body.unwrap_or_default().to_vec(),
+                    before,
+                };
+                log.lock().unwrap().push(seen.clone());
+                answer(&seen)
+            }
         });
         let task = tokio::spawn(async move {
             axum::serve(listener, router).await.unwrap();

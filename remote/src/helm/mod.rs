@@ -1,22 +1,32 @@
 //! The index of a Helm repository, reduced to what finding an archive needs.
 
+mod incoming;
+mod receive;
+mod split;
+
 use std::collections::BTreeMap;
 
+use kubepkg_core::version::Version;
 use kubepkg_core::yaml::{Node, Value, go};
 
 use crate::error::shown;
 
-/// Largest index of a Helm repository: what the existing program accepts. The largest public
-/// ones have some 20 MiB.
+pub(crate) use incoming::Read;
+
+/// Largest index of a Helm repository, unpacked: what the existing program accepts. The
+/// largest public ones have some 20 MiB.
 pub const MAX_HELM_INDEX: u64 = 256 << 20;
+
+/// Most addresses of one archive that are tried.
+const MAX_URLS: usize = 8;
 
 /// One version of one chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HelmVersion {
     /// As the index spells it.
     pub(crate) version: String,
-    /// The first address of its archive, absolute or relative to the index.
-    pub(crate) url: String,
+    /// The addresses of its archive, absolute or relative to the index; at least one.
+    pub(crate) urls: Vec<String>,
 }
 
 impl HelmVersion {
@@ -29,39 +39,61 @@ impl HelmVersion {
         let Value::List(urls) = &node.member("urls")?.value else {
             return None;
         };
+        let urls: Vec<String> = urls.iter().filter_map(text).take(MAX_URLS).collect();
         Some(HelmVersion {
             version: node.member("version").and_then(text)?,
-            url: urls.first().and_then(text)?,
+            urls,
         })
+        .filter(|version| !version.urls.is_empty())
     }
 }
 
 /// Charts by name, their versions in the order of the index.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HelmIndex(BTreeMap<String, Vec<HelmVersion>>);
 
 impl HelmIndex {
-    /// Reads an `index.yaml` as Helm does. Entries without version or address are passed
+    /// Reads a whole `index.yaml` as Helm does. Entries without version or address are passed
     /// over, as Helm passes over them.
     pub(crate) fn read(bytes: &[u8]) -> Result<HelmIndex, String> {
         let root = go::parse(bytes).map_err(|e| format!("it is no Helm index: {e}"))?;
-        let entries = match root.member("entries").map(|node| &node.value) {
-            Some(Value::Map(entries)) => entries.as_slice(),
-            Some(Value::Null) => &[],
-            _ => return Err("it is no Helm index: it has no `entries`".to_owned()),
+        let mut index = HelmIndex::default();
+        match root.member("entries") {
+            Some(entries) if entries.value != Value::Null => index.add(entries)?,
+            Some(_) => {}
+            None => return Err("it is no Helm index: it has no `entries`".to_owned()),
+        }
+        Ok(index)
+    }
+
+    /// Reads the section of one chart.
+    fn add_section(&mut self, section: &[u8]) -> Result<(), String> {
+        let section = go::parse(section).map_err(|e| e.to_string())?;
+        self.add(&section)
+    }
+
+    fn add(&mut self, entries: &Node<'_>) -> Result<(), String> {
+        let Value::Map(entries) = &entries.value else {
+            return Err("it is no Helm index: its `entries` are no map".to_owned());
         };
-        let charts = entries.iter().filter_map(|(name, node)| match &node.value {
-            Value::List(versions) => {
+        for (name, node) in entries {
+            if let Value::List(versions) = &node.value {
                 let versions = versions.iter().filter_map(HelmVersion::read).collect();
-                Some((name.to_string(), versions))
+                self.0.insert(name.to_string(), versions);
             }
-            _ => None,
-        });
-        Ok(HelmIndex(charts.collect()))
+        }
+        Ok(())
     }
 
     /// The entry for `version` of `name`; the error says what there is instead.
     pub(crate) fn find(&self, name: &str, version: &str) -> Result<&HelmVersion, String> {
+        // Helm passes over what is no version, so nobody can install it
+        if let Err(error) = Version::parse(version) {
+            return Err(format!(
+                "\"{}\" is no version Helm knows: {error}",
+                shown(version)
+            ));
+        }
         let Some(versions) = self.0.get(name) else {
             return Err(format!("the repository has no chart \"{}\"", shown(name)));
         };
@@ -100,8 +132,14 @@ entries:
     #[test]
     fn finds_the_exact_version_first() {
         let index = HelmIndex::read(INDEX.as_bytes()).unwrap();
-        let url = |version: &str| index.find("web", version).map(|e| e.url.as_str());
+        let url = |version: &str| index.find("web", version).map(|e| e.urls[0].as_str());
         assert_eq!(url("1.0.0"), Ok("https://cdn.example.com/web.tgz?x=1"));
+        assert_eq!(index.find("web", "1.0.0").unwrap().urls[1], "second");
+        let four = index.find("web", "1.0.0.0").unwrap_err();
+        assert!(
+            four.contains("1.0.0.0") && four.contains("no version"),
+            "{four}"
+        );
         assert_eq!(url("v1.0.0"), Ok("charts/web-v1.0.0.tgz"));
         assert_eq!(url("v2"), Ok("web-2.tgz"));
         assert!(url("3.0.0").unwrap_err().contains("v1.0.0"));
