@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be set up is a failed test")]
 
 mod architecture;
+mod between;
 mod collecting;
 mod command;
 mod configuration;
