@@ -158,7 +158,11 @@ fn open_now(root: &Path) -> Result<Opened, StoreError> {
     let layout = Layout::new(root.to_owned());
     make_root(root)?;
     if !has_marker(&layout)? {
-        may_become_store(&layout)?;
+        let fit = may_become_store(&layout);
+        // another process may have made the store between the two looks
+        if fit.is_err() && !has_marker(&layout)? {
+            fit?;
+        }
     }
     let metadata = root.metadata().map_err(failed("look at", root))?;
     let disk = Arc::new(Disk::like(&metadata));
