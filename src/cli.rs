@@ -87,7 +87,7 @@ pub enum Verb {
 #[derive(Debug, Subcommand)]
 pub enum BundleVerb {
     /// Put packages and everything they need into one file
-    Create(commands::bundle_create::Arguments),
+    Create(Box<commands::bundle_create::Arguments>),
     /// Show what a bundle says it holds, without judging it
     Inspect(commands::bundle_inspect::Arguments),
     /// Check a bundle to its last byte, changing nothing

@@ -41,7 +41,7 @@ use crate::printer::Printer;
 /// Does what was asked.
 pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
     match verb {
-        Verb::Bundle(BundleVerb::Create(arguments)) => bundle_create::run(arguments, printer),
+        Verb::Bundle(BundleVerb::Create(arguments)) => bundle_create::run(*arguments, printer),
         Verb::Bundle(BundleVerb::Inspect(arguments)) => bundle_inspect::run(arguments, printer),
         Verb::Bundle(BundleVerb::Verify(arguments)) => bundle_verify::run(arguments, printer),
         Verb::Bundle(BundleVerb::Import(arguments)) => bundle_import::run(arguments, printer),
