@@ -25,7 +25,13 @@ fn without_port(host: &str) -> &str {
 
 /// The hosts that are reached over plain HTTP.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PlainHosts(Vec<String>);
+pub(crate) struct PlainHosts {
+    /// Allowed by the user, with or without a port.
+    hosts: Vec<String>,
+    /// Addresses that settings name with `http://`, as `host:port`. That says how this server
+    /// is reached, and nothing of a registry that has the same name.
+    servers: Vec<String>,
+}
 
 impl PlainHosts {
     /// Reads the list; the error is the entry that is no host.
@@ -35,19 +41,34 @@ impl PlainHosts {
             .iter()
             .map(read)
             .collect::<Result<_, _>>()
-            .map(PlainHosts)
+            .map(|hosts| PlainHosts {
+                hosts,
+                servers: Vec::new(),
+            })
+    }
+
+    /// Also allows exactly these `http://` addresses.
+    pub(crate) fn with_servers<'u>(mut self, urls: impl Iterator<Item = &'u Url>) -> PlainHosts {
+        self.servers.extend(urls.map(host_and_port));
+        self
     }
 
     /// Whether `host[:port]` may be spoken to without encryption. An entry without a port
     /// stands for every port of that host.
     pub(crate) fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
-        is_loopback(name) || self.0.iter().any(|entry| entry == host || entry == name)
+        is_loopback(name)
+            || self
+                .hosts
+                .iter()
+                .any(|entry| entry == host || entry == name)
     }
 
     /// Whether `url` is encrypted or may do without.
     pub(crate) fn allows_url(&self, url: &Url) -> bool {
-        url.scheme() != "http" || self.allows(&host_of(url))
+        url.scheme() != "http"
+            || self.allows(&host_of(url))
+            || self.servers.contains(&host_and_port(url))
     }
 
     /// The scheme a registry is reached with.
@@ -63,6 +84,12 @@ pub(crate) fn host_of(url: &Url) -> String {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }
+}
+
+/// `host:port` of a URL, the port also where it is the scheme's own.
+fn host_and_port(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    format!("{host}:{}", url.port_or_known_default().unwrap_or_default())
 }
 
 /// Whether a URL points at this machine.
@@ -114,6 +141,16 @@ mod tests {
             assert_eq!(some.scheme(host), "https");
         }
         assert!(PlainHosts::new(&["no host".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_server_of_the_settings_is_no_registry_of_that_name() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let server = url("http://harbor.example/v2/hub");
+        let plain = PlainHosts::default().with_servers([&server].into_iter());
+        assert!(plain.allows_url(&server));
+        assert_eq!(plain.scheme("harbor.example"), "https");
+        assert!(!plain.allows_url(&url("http://harbor.example:8080/token")));
     }
 
     #[test]

@@ -213,7 +213,8 @@ impl Client {
             return Ok(None);
         };
         let place = format!("{repository} (through {})", mirror.shown());
-        match http.get(&place, url.clone(), MAX_HELM_INDEX).await {
+        let ask = mirror.ask(url.clone());
+        match http.get_asked(&place, &ask, MAX_HELM_INDEX).await {
             Ok(whole) => {
                 let index = read_index(place, move || HelmIndex::read(&whole.bytes)).await?;
                 Ok(Some(Arc::new((index, url.into()))))

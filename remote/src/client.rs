@@ -41,26 +41,22 @@ impl Client {
         if let Some(file) = &options.ca_file {
             certificates.trust(file)?;
         }
-        // the hosts a folder of settings names are reached with its certificates, and know
-        // who we are only where it says so
+        if let Some((certificate, key)) = &options.client_certificate {
+            certificates.show(certificate, key.as_deref())?;
+        }
         let settings = match &options.hosts_dir {
             Some(folder) => HostSettings::load(folder, &certificates)?,
             None => HostSettings::default(),
         };
-        if let Some((certificate, key)) = &options.client_certificate {
-            certificates.show(certificate, key.as_deref())?;
-        }
-        let mut plain = options.plain_http.clone();
-        plain.extend(settings.plain());
-        let plain = PlainHosts::new(&plain).map_err(|host| {
+        let plain = PlainHosts::new(&options.plain_http).map_err(|host| {
             let why = "a host reads name or name:port".to_owned();
             RemoteError::new(format!("--plain-http {}", shown(&host)), Fault::Url(why))
         })?;
-        let plain = Arc::new(plain);
+        let plain = Arc::new(plain.with_servers(settings.plain()));
         let credentials = Credentials::load(&options.registry_configs, &options.helm_configs)?;
         let http = Http::new(&options, certificates, Arc::clone(&plain));
         let mirror = match options.mirror {
-            Some(url) => Some(Mirror::new(url, &plain)?),
+            Some(url) => Some(Mirror::new(url, &plain)?.with_line(&settings)),
             None => None,
         };
         Ok(Client {

@@ -26,6 +26,8 @@ struct Host {
 struct Health {
     /// Failures since its last good answer.
     failures: u32,
+    /// Good answers.
+    answers: u64,
     /// Nobody asks it before.
     paused_until: Option<Instant>,
     /// Counts the failures that counted. Of requests that were under way together only the
@@ -94,9 +96,15 @@ impl Slot {
     /// The host did what it was asked.
     pub(crate) fn went_well(&self) {
         let mut health = self.host.health();
+        health.answers += 1;
         if health.moment == self.moment {
             health.failures = 0;
         }
+    }
+
+    /// Good answers of the host so far.
+    pub(crate) fn answers(&self) -> u64 {
+        self.host.health().answers
     }
 
     /// The host failed in a way that may pass, and may have asked for a pause. All requests

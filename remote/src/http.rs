@@ -23,6 +23,12 @@ use crate::tls::{Certificates, Line};
 /// How much of an error's body is looked at: registries answer with some hundred bytes.
 const MAX_EXCERPT: usize = 8 << 10;
 
+/// A redirect whose target was not asked for so long is asked for anew.
+const STALE: Duration = Duration::from_secs(20);
+
+/// How often a chain of redirects is begun anew because of a pause.
+const BEGIN_ANEW: u32 = 3;
+
 /// Sends requests.
 pub(crate) struct Http {
     own: Line,
@@ -85,11 +91,17 @@ pub(crate) struct Whole {
 struct Failed {
     fault: Fault,
     asked: Option<Duration>,
+    /// Good answers the host had given when it refused because it has too much to do.
+    busy: Option<u64>,
 }
 
 impl From<Fault> for Failed {
     fn from(fault: Fault) -> Failed {
-        Failed { fault, asked: None }
+        Failed {
+            fault,
+            asked: None,
+            busy: None,
+        }
     }
 }
 
@@ -128,17 +140,27 @@ impl Http {
         loop {
             match self.follow(ask).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failed { fault, asked }) => self.another(place, fault, asked, tries)?,
+                Err(failed) => self.another(place, failed, tries)?,
             }
         }
     }
 
     /// Sends `ask` once, and on to wherever it is redirected.
-    async fn follow(&self, ask: &Ask) -> Result<Answer, Failed> {
+    async fn follow(&self, first: &Ask) -> Result<Answer, Failed> {
         let mut before = Vec::new();
-        let mut ask = ask.clone();
+        let mut ask = first.clone();
+        let mut begun_anew = 0;
         loop {
-            let answer = self.once(&ask).await?;
+            self.may_ask(&ask.url)?;
+            let (slot, waited) = self.slot(&host_of(&ask.url)).await;
+            // the addresses redirects lead to are good for minutes only
+            if waited >= STALE && !before.is_empty() && begun_anew < BEGIN_ANEW {
+                begun_anew += 1;
+                before.clear();
+                ask = first.clone();
+                continue;
+            }
+            let answer = self.once(&ask, slot).await?;
             let Some(next) = redirect::target(&ask, &answer.response) else {
                 return Ok(answer);
             };
@@ -152,12 +174,15 @@ impl Http {
         }
     }
 
-    /// Sends `ask` once. A failure that may pass is remembered of its host.
-    async fn once(&self, ask: &Ask) -> Result<Answer, Failed> {
-        if !self.plain.allows_url(&ask.url) {
-            let host = host_of(&ask.url);
-            return Err(Fault::PlainHttp { host }.into());
+    fn may_ask(&self, url: &Url) -> Result<(), Fault> {
+        match self.plain.allows_url(url) {
+            true => Ok(()),
+            false => Err(Fault::PlainHttp { host: host_of(url) }),
         }
+    }
+
+    /// Sends `ask` once. A failure that may pass is remembered of its host.
+    async fn once(&self, ask: &Ask, slot: Slot) -> Result<Answer, Failed> {
         let line = match &ask.line {
             Way::Own => &self.own,
             Way::Host(line) => line,
@@ -167,7 +192,6 @@ impl Http {
         if ask.url.scheme() == "https" && !built.any_authority {
             return Err(Fault::NoCertificates.into());
         }
-        let slot = self.slot(&host_of(&ask.url)).await;
         let mut request = built
             .client
             .request(ask.method.clone(), ask.url.clone())
@@ -178,11 +202,14 @@ impl Http {
         }
         match request.send().await {
             Ok(response) if is_transient(response.status().as_u16()) => {
-                let limit = Limit::read(response.headers(), Time::now());
+                let busy = matches!(response.status().as_u16(), 429 | 503);
+                let refused = response.status() == StatusCode::TOO_MANY_REQUESTS;
+                let limit = Limit::read(response.headers(), Time::now(), refused);
                 let asked = limit.wait;
                 slot.failed(&self.retry, asked);
+                let busy = busy.then(|| slot.answers());
                 let fault = trouble(response, limit, self.retry.patience).await;
-                Err(Failed { fault, asked })
+                Err(Failed { fault, asked, busy })
             }
             Ok(response) => Ok(Answer { response, slot }),
             Err(error) => {
@@ -197,8 +224,9 @@ impl Http {
 
     /// A place at `host`, when nobody has to wait for it any more. A host may ask for a pause
     /// while others queue for it, so that is looked at again when the queue is over.
-    async fn slot(&self, host: &str) -> Slot {
+    async fn slot(&self, host: &str) -> (Slot, Duration) {
         let mut waited: Option<Instant> = None;
+        let mut paused = Duration::ZERO;
         loop {
             let slot = self.hosts.slot(host).await;
             match self.hosts.paused_until(host) {
@@ -206,24 +234,24 @@ impl Http {
                     drop(slot);
                     waited = Some(until);
                     let left = until.saturating_duration_since(Instant::now());
+                    paused += left;
                     self.wait.wait(left).await;
                 }
-                _ => return slot,
+                _ => return (slot, paused),
             }
         }
     }
 
     /// Whether there is another try after `fault`; its pause is made by whoever asks the host
     /// next. Else the failure for good.
-    fn another(
-        &self,
-        place: &str,
-        fault: Fault,
-        asked: Option<Duration>,
-        tries: &mut Tries,
-    ) -> Result<(), RemoteError> {
+    fn another(&self, place: &str, failed: Failed, tries: &mut Tries) -> Result<(), RemoteError> {
+        let Failed { fault, asked, busy } = failed;
         let patient = asked.is_none_or(|asked| asked <= self.retry.patience);
-        if fault.is_passing() && patient && tries.again() {
+        let mut again = || match busy {
+            Some(answers) => tries.again_when_busy(answers),
+            None => tries.again(),
+        };
+        if fault.is_passing() && patient && again() {
             tracing::debug!(place, %fault, "trying again");
             return Ok(());
         }
@@ -241,17 +269,7 @@ impl Http {
         if fault.is_passing() {
             answer.slot.failed(&self.retry, None);
         }
-        self.another(place, fault, None, tries)
-    }
-
-    /// GETs a whole file of at most `limit` bytes.
-    pub(crate) async fn get(
-        &self,
-        place: &str,
-        url: Url,
-        limit: u64,
-    ) -> Result<Whole, RemoteError> {
-        self.get_asked(place, &Ask::get(url), limit).await
+        self.another(place, fault.into(), tries)
     }
 
     /// The whole answer to `ask`, at most `limit` bytes.

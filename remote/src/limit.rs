@@ -26,8 +26,9 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Reads the headers of an answer that came at `now`.
-    pub(crate) fn read(headers: &HeaderMap, now: Time) -> Limit {
+    /// Reads the headers of an answer that came at `now`. `refused` says that it is the limit
+    /// that was reached: some servers tell with every answer when their count begins anew.
+    pub(crate) fn read(headers: &HeaderMap, now: Time, refused: bool) -> Limit {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let first = |names: &[&str]| names.iter().find_map(|name| text(name));
         let (mut requests, mut window) = (None, None);
@@ -40,7 +41,10 @@ impl Limit {
                 .map(Duration::from_secs);
         }
         let asked = text(header::RETRY_AFTER.as_str()).and_then(|value| retry_after(value, now));
+        let remaining = first(&["ratelimit-remaining", "x-ratelimit-remaining"]);
+        let remaining = remaining.and_then(|value| number(value.split([';', ',']).next()?));
         let reset = first(&["ratelimit-reset", "x-ratelimit-reset"]).and_then(number);
+        let reset = reset.filter(|_| refused || remaining == Some(0));
         let reset = reset.map(|seconds| match seconds > A_YEAR {
             true => seconds.saturating_sub(u64::try_from(now.unix()).unwrap_or(0)),
             false => seconds,
@@ -108,7 +112,18 @@ mod tests {
         for (name, value) in lines {
             headers.insert(*name, value.parse().unwrap());
         }
-        Limit::read(&headers, "2026-11-30T12:00:00Z".parse().unwrap()).to_string()
+        Limit::read(&headers, "2026-11-30T12:00:00Z".parse().unwrap(), true).to_string()
+    }
+
+    #[test]
+    fn a_count_that_is_told_with_every_answer_is_no_pause() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-ratelimit-reset", "3000".parse().unwrap());
+        headers.insert("x-ratelimit-remaining", "17".parse().unwrap());
+        let now = "2026-11-30T12:00:00Z".parse().unwrap();
+        assert_eq!(Limit::read(&headers, now, false).wait, None);
+        headers.insert("x-ratelimit-remaining", "0".parse().unwrap());
+        assert!(Limit::read(&headers, now, false).wait.is_some());
     }
 
     #[test]

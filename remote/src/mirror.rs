@@ -5,6 +5,7 @@
 //! `/healthz`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::HeaderValue;
 use kubepkg_core::location::{CanonicalUrl, mirror_repository};
@@ -15,7 +16,9 @@ use url::Url;
 use crate::address::PlainHosts;
 use crate::error::{Fault, RemoteError};
 use crate::fetch::Fetched;
-use crate::http::Http;
+use crate::host_settings::HostSettings;
+use crate::http::{Ask, Http, Way};
+use crate::tls::Line;
 
 /// What a kubepkg mirror calls itself at `/healthz`.
 const SERVICE: &str = "kubepkg-mirror";
@@ -41,6 +44,8 @@ pub(crate) struct Mirror {
     pub(crate) host: String,
     /// Repositories begin with this: empty, or elements that each end with `/`.
     pub(crate) prefix: String,
+    /// Certificates and headers of its own.
+    line: Option<Arc<Line>>,
     kubepkg: OnceCell<bool>,
     /// Where the repository files of a folder come from. The first file asked for in a folder
     /// decides for all, so that an index and its signature are never taken from two places.
@@ -78,9 +83,23 @@ impl Mirror {
             scheme,
             host,
             prefix,
+            line: None,
             kubepkg: OnceCell::new(),
             folders: Mutex::default(),
         })
+    }
+
+    /// The same, reached as `settings` say of its host.
+    pub(crate) fn with_line(mut self, settings: &HostSettings) -> Mirror {
+        self.line = settings.line(&self.host);
+        self
+    }
+
+    /// A request for one of its files.
+    pub(crate) fn ask(&self, url: Url) -> Ask {
+        let mut ask = Ask::get(url);
+        ask.line = self.line.clone().map_or(Way::Own, Way::Host);
+        ask
     }
 
     /// For messages.
@@ -102,7 +121,8 @@ impl Mirror {
         }
         let ask = || async {
             let url = self.url("healthz")?;
-            match http.get(&self.shown(), url, MAX_HEALTH).await {
+            let ask = self.ask(url);
+            match http.get_asked(&self.shown(), &ask, MAX_HEALTH).await {
                 Ok(whole) => Ok(serde_json::from_slice(&whole.bytes)
                     .is_ok_and(|health: Health| health.service == SERVICE)),
                 // Anything that answers at all is a registry, just not one of ours.
@@ -162,7 +182,7 @@ impl Mirror {
         let place = format!("{url} (through {})", self.shown());
         if let Some((known, Origin::Mirror(set))) = known {
             drop(folders);
-            let whole = http.get(&place, target, limit).await?;
+            let whole = http.get_asked(&place, &self.ask(target), limit).await?;
             if whole.headers.get(SET) != set.as_ref() {
                 // what came before is of another set: whoever reads this folder begins anew
                 self.folders.lock().await.remove(&known);
@@ -170,7 +190,7 @@ impl Mirror {
             }
             return Ok(Some(whole.into()));
         }
-        let found = match http.get(&place, target, limit).await {
+        let found = match http.get_asked(&place, &self.ask(target), limit).await {
             Ok(whole) => Some(whole),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),

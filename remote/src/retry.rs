@@ -47,14 +47,43 @@ pub(crate) fn is_transient(status: u16) -> bool {
 pub(crate) struct Tries {
     most: u32,
     failed: u32,
+    /// Refusals of a busy host that were not counted.
+    waited: u32,
+    /// How many good answers the host had given at the last refusal.
+    answers: u64,
 }
+
+/// Most refusals of a busy host that are not counted against one thing.
+const MOST_WAITED: u32 = 60;
 
 impl Tries {
     pub(crate) fn new(policy: Retry) -> Tries {
         Tries {
             most: policy.tries,
             failed: 0,
+            waited: 0,
+            answers: 0,
         }
+    }
+
+    /// One try only: there is somebody else to ask.
+    pub(crate) fn once() -> Tries {
+        Tries::new(Retry {
+            tries: 1,
+            ..Retry::default()
+        })
+    }
+
+    /// Takes note of a refusal by a host that has too much to do, and had given `answers` good
+    /// answers by then. While it goes on answering others the queue moves, and our turn comes:
+    /// that is no failure. Whether there is another try.
+    pub(crate) fn again_when_busy(&mut self, answers: u64) -> bool {
+        if self.most > 1 && answers > self.answers && self.waited < MOST_WAITED {
+            self.answers = answers;
+            self.waited += 1;
+            return true;
+        }
+        self.again()
     }
 
     /// Takes note of one more failure. Whether there is another try.

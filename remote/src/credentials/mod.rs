@@ -1,9 +1,10 @@
 //! Credentials: Docker's `config.json`, containers' `auth.json` (one form), the programs these
 //! name, and the users of Helm repositories.
 //!
-//! An entry is for a host, or for a path at a host; the longest path counts. What is nearer at
-//! hand wins: an entry in a file before a program, an earlier file before a later one. Programs
-//! are asked once for each host, when that host asks for credentials.
+//! An entry is for a host, or for a path at a host; the longest path counts. Within a file a
+//! program named for a host comes before what lies beside it, and the program for all hosts
+//! after the entries; an earlier file wins over a later one. Programs are asked once for each
+//! host, when that host asks for credentials.
 
 mod helm;
 mod helper;
@@ -59,8 +60,13 @@ impl fmt::Debug for Known {
 enum Entry {
     /// The credentials themselves.
     Here(Known),
-    /// This program keeps them, under this name of the server.
-    Kept { program: String, server: String },
+    /// This program keeps them, under this name of the server. Where it has none, or cannot be
+    /// asked, those beside it in the file are taken.
+    Kept {
+        program: String,
+        server: String,
+        beside: Known,
+    },
 }
 
 /// What programs answered, by program and server.
@@ -111,14 +117,14 @@ impl Credentials {
             let found =
                 read.map_err(|fault| RemoteError::new(path.display().to_string(), fault))?;
             for (url, known) in found {
-                all.add(&url, Entry::Here(known));
+                all.add(web_place(&url), Entry::Here(known));
             }
         }
         Ok(all)
     }
 
-    fn add(&mut self, key: &str, entry: Entry) {
-        self.entries.entry(place(key)).or_insert(entry);
+    fn add(&mut self, place: String, entry: Entry) {
+        self.entries.entry(place).or_insert(entry);
     }
 
     fn add_docker(&mut self, text: &[u8]) -> Result<(), String> {
@@ -129,22 +135,27 @@ impl Credentials {
                 e.line()
             )
         })?;
+        let mut here = BTreeMap::new();
         for (key, auth) in config.auths {
             let known = auth
                 .known()
                 .map_err(|why| format!("entry \"{}\": {why}", shown(&key)))?;
             if known != Known::Nothing {
-                self.add(&key, Entry::Here(known));
+                here.insert(place(&key), known);
             }
         }
+        // what a program keeps is fresher than what an old login left in the file
         for (host, program) in config.cred_helpers {
-            let program = checked(program)?;
+            let place = place(&host);
             let entry = Entry::Kept {
-                program,
-                server: host.clone(),
+                program: checked(program)?,
+                server: host,
+                beside: here.remove(&place).unwrap_or(Known::Nothing),
             };
-            // An entry of its own in a file is nearer at hand than a program.
-            self.add(&host, entry);
+            self.add(place, entry);
+        }
+        for (place, known) in here {
+            self.add(place, Entry::Here(known));
         }
         if !config.creds_store.is_empty() {
             self.stores.push(checked(config.creds_store)?);
@@ -167,7 +178,14 @@ impl Credentials {
     pub(crate) async fn of(&self, account: &str) -> Known {
         match self.entry(account) {
             Some(Entry::Here(known)) => known.clone(),
-            Some(Entry::Kept { program, server }) => self.kept(program, server).await,
+            Some(Entry::Kept {
+                program,
+                server,
+                beside,
+            }) => match self.kept(program, server).await {
+                Known::Nothing | Known::Unusable(_) if *beside != Known::Nothing => beside.clone(),
+                known => known,
+            },
             None => {
                 let host = account.split('/').next().unwrap_or_default();
                 let server = match host {
@@ -251,6 +269,17 @@ impl Auth {
     }
 }
 
+/// The key of the address of a web server: without scheme, host canonical.
+fn web_place(url: &str) -> String {
+    let bare = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (host, path) = bare.split_once('/').unwrap_or((bare, ""));
+    let host = canonical_host(host).unwrap_or_else(|| host.to_owned());
+    match path.trim_matches('/') {
+        "" => host,
+        path => format!("{host}/{path}"),
+    }
+}
+
 /// The key of an entry in one form: without scheme and API version, host canonical.
 fn place(key: &str) -> String {
     let bare = key.split_once("://").map_or(key, |(_, rest)| rest);
@@ -316,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_earlier_file_wins_and_a_file_before_a_program() {
+    async fn an_earlier_file_wins_and_a_program_for_the_host() {
         let mut known =
             parse(r#"{"auths":{"a.example":{"auth":"dTpw"}},"credsStore":"none-such"}"#);
         known
@@ -326,6 +355,7 @@ mod tests {
             )
             .unwrap();
         assert_eq!(known.of("a.example/x").await, password("u", "p"));
+        // its program is not there, so what lies beside it is taken
         assert_eq!(known.of("b.example/x").await, password("h", "h"));
         for (account, word) in [("c.example/x", "other"), ("d.example/x", "none-such")] {
             match known.of(account).await {

@@ -33,6 +33,8 @@ pub(super) struct Splitter<F> {
     line: Vec<u8>,
     section: Vec<u8>,
     had_entries: bool,
+    /// Whether anything came yet: a document begins before it, never behind it.
+    begun: bool,
     take: F,
 }
 
@@ -44,6 +46,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Odd>> Splitter<F> {
             line: Vec::new(),
             section: Vec::new(),
             had_entries: false,
+            begun: false,
             take,
         }
     }
@@ -91,7 +94,12 @@ impl<F: FnMut(&[u8]) -> Result<(), Odd>> Splitter<F> {
         if text.is_empty() || text[0] == b'#' {
             return self.keep(line);
         }
-        if text[0] == b'\t' || text.starts_with(b"---") && self.had_entries || text == b"..." {
+        if text == b"---" && column == 0 && !self.begun {
+            self.begun = true;
+            return Ok(());
+        }
+        self.begun = true;
+        if text[0] == b'\t' || text.starts_with(b"---") || text == b"..." {
             return Err(Odd);
         }
         if column == 0 {
@@ -129,7 +137,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Odd>> Splitter<F> {
             }
             text if text.starts_with(b"entries") => Err(Odd),
             // what else there is must be what it looks like: a name and a value on one line
-            text if plain_member(text) || text.starts_with(b"---") => Ok(()),
+            text if plain_member(text) => Ok(()),
             _ => Err(Odd),
         }
     }
@@ -237,6 +245,7 @@ mod tests {
             "entries:\n\tweb:\n",
             "note: |\n  text\nentries:\n  web:\n  - x: 1\n",
             "entries: &a\n  web:\n",
+            "apiVersion: v1\n---\nentries:\n  web:\n  - x: 1\n",
         ] {
             assert_eq!(split(odd, 5), Err(Odd), "{odd:?}");
         }

@@ -17,7 +17,6 @@ use kubepkg_core::location::redacted;
 use kubepkg_core::reference::{DOCKER_HUB, canonical_host};
 use url::Url;
 
-use crate::address::host_of;
 use crate::error::{Fault, RemoteError, shown};
 use crate::registry::DOCKER_HUB_API;
 use crate::tls::{Certificates, Line};
@@ -63,7 +62,8 @@ pub(crate) struct Server {
 }
 
 impl HostSettings {
-    /// Reads `folder`. `own` are the certificates every server is reached with besides.
+    /// Reads `folder`. `own` are the certificates every registry is reached with where its
+    /// file names no others; mirrors do not get to know who we are by them.
     pub(crate) fn load(folder: &Path, own: &Certificates) -> Result<HostSettings, RemoteError> {
         let wrong = |path: &Path, fault| RemoteError::new(path.display().to_string(), fault);
         let entries = std::fs::read_dir(folder).map_err(|e| wrong(folder, Fault::File(e)))?;
@@ -113,25 +113,24 @@ impl HostSettings {
         Some(Arc::clone(&servers.origin.line))
     }
 
-    /// The hosts that are to be reached over plain HTTP: a file that says `http://` says that
-    /// this is what is wanted.
-    pub(crate) fn plain(&self) -> Vec<String> {
+    /// The servers that are to be reached over plain HTTP: a file that says `http://` says
+    /// that this is what is wanted there.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = &Url> {
         let all = self.hosts.values().chain(&self.default);
         let servers = all.flat_map(|servers| servers.mirrors.iter().chain([&servers.origin]));
         servers
             .filter_map(|server| server.url.as_ref())
             .filter(|url| url.scheme() == "http")
-            .map(host_of)
-            .collect()
     }
 }
 
 impl Servers {
     fn new(file: &File, folder: &Path, own: &Certificates) -> Result<Servers, Fault> {
+        let unknown = own.unknown();
         let mirrors = file
             .hosts
             .iter()
-            .map(|(url, settings)| Server::new(Some(url), settings, folder, own))
+            .map(|(url, settings)| Server::new(Some(url), settings, folder, &unknown))
             .collect::<Result<_, _>>()?;
         let origin = Server::new(file.server.as_deref(), &file.own, folder, own)?;
         Ok(Servers { mirrors, origin })
@@ -272,6 +271,7 @@ pub(crate) fn origin(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::host_of;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -329,7 +329,8 @@ mod tests {
             addresses(&settings, "other.example"),
             ["https://d.example/v2", "/v2"]
         );
-        assert_eq!(settings.plain(), ["m.example:5000"]);
+        let plain: Vec<&str> = settings.plain().map(Url::as_str).collect();
+        assert_eq!(plain, ["http://m.example:5000/v2/docker.io"]);
     }
 
     #[test]

@@ -70,24 +70,25 @@ impl Registry {
     ) -> Result<S, RemoteError> {
         let mut servers = self.servers(reference, Purpose::Pull)?;
         let what = format!("{}@{}", reference.repository(), blob.digest);
-        let (sink, got) = self
-            .receive(&mut servers, &what, blob, sink, progress)
-            .await?;
-        if got == blob.digest {
-            return Ok(sink);
-        }
-        let place = servers.at().place(&what);
-        tracing::warn!(place, %got, "wrong content, fetching it once more");
-        progress.again(blob.size);
-        let (sink, got) = self
-            .receive(&mut servers, &what, blob, sink, progress)
-            .await?;
-        let expected = blob.digest;
-        match got == expected {
-            true => Ok(sink),
-            false => {
-                let (expected, got) = (Box::new(expected), Box::new(got));
-                Err(RemoteError::new(place, Fault::Digest { expected, got }))
+        let mut sink = sink;
+        let mut once_more = true;
+        loop {
+            let (filled, got) = self
+                .receive(&mut servers, &what, blob, sink, progress)
+                .await?;
+            if got == blob.digest {
+                return Ok(filled);
+            }
+            sink = filled;
+            progress.again(blob.size);
+            let place = servers.at().place(&what);
+            tracing::warn!(place, %got, "wrong content, fetching it once more");
+            let (expected, got) = (Box::new(blob.digest), Box::new(got));
+            let error = RemoteError::new(place, Fault::Digest { expected, got });
+            match servers.next(error) {
+                Ok(()) => {}
+                Err(_) if once_more => once_more = false,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -187,16 +188,31 @@ impl Registry {
     ) -> Result<(S, Digest), RemoteError> {
         let mut writer = Writer::start(sink, blob.digest.algorithm());
         let mut have = 0;
+        let mut furthest = 0;
         while have < blob.size {
             let place = servers.at().place(what);
             let at = servers.at();
             match self
-                .receive_from(at, &place, blob, &mut writer, &mut have, progress)
+                .receive_from(
+                    at,
+                    &place,
+                    blob,
+                    &mut writer,
+                    (&mut have, &mut furthest),
+                    progress,
+                )
                 .await
             {
                 Ok(End::SinkGone) => break,
                 Ok(_) => {}
-                Err(error) => servers.next(error)?,
+                Err(error) => {
+                    // what came with more than was asked for is not to be built upon
+                    if matches!(error.fault(), Fault::Length { .. }) {
+                        progress.again(have);
+                        have = 0;
+                    }
+                    servers.next(error)?;
+                }
             }
         }
         let place = servers.at().place(what);
@@ -206,24 +222,25 @@ impl Registry {
             .map_err(|e| RemoteError::new(place, Fault::Sink(e)))
     }
 
-    /// Receives what is missing of `blob` from one server. `have` is how much is there.
+    /// Receives what is missing of `blob` from one server. `have` is how much is there, and
+    /// `furthest` how much ever was: only beyond that is progress, or a server without ranges
+    /// that cuts every answer would be asked for ever.
     async fn receive_from<S: BlobSink>(
         &self,
         at: &Endpoint,
         place: &str,
         blob: &Descriptor,
         writer: &mut Writer<S>,
-        have: &mut u64,
+        (have, furthest): (&mut u64, &mut u64),
         progress: &dyn Progress,
     ) -> Result<End, RemoteError> {
-        let mut tries = self.inner.http.tries();
+        let mut tries = self.tries(at);
         loop {
             let (mut answer, start) = self.open(at, place, blob, *have, &mut tries).await?;
             if start != *have {
                 progress.again(*have);
                 *have = start;
             }
-            let before = *have;
             let end = pump(&mut answer, writer, have, blob.size, progress).await;
             let source = match end {
                 Ok(End::SinkGone) => return Ok(End::SinkGone),
@@ -236,7 +253,8 @@ impl Registry {
                 Ok(End::Broken(error)) => Some(error.without_url()),
                 Err(fault) => return Err(RemoteError::new(place, fault)),
             };
-            if *have - before >= PROGRESS {
+            if *have >= *furthest + PROGRESS {
+                *furthest = *have;
                 tries.start_anew();
             }
             let fault = Fault::Cut {

@@ -32,6 +32,8 @@ pub(crate) struct Endpoint {
     ns: Option<String>,
     /// Certificates and headers of its own.
     pub(crate) line: Option<Arc<Line>>,
+    /// Nobody else can be asked.
+    pub(crate) last: bool,
     /// The mirror it goes through, for messages.
     through: Option<String>,
 }
@@ -90,7 +92,9 @@ impl Routes<'_> {
                 Some(own)
             })
         });
-        all.push(own.unwrap_or_else(|| self.direct(reference)));
+        let mut own = own.unwrap_or_else(|| self.direct(reference));
+        own.last = true;
+        all.push(own);
         Ok(all)
     }
 
@@ -106,6 +110,7 @@ impl Routes<'_> {
             repository,
             ns: None,
             line: self.settings.line(&mirror.host),
+            last: true,
             through: Some(mirror.shown()),
         })
     }
@@ -120,6 +125,7 @@ impl Routes<'_> {
             account: reference.repository(),
             ns: None,
             line: None,
+            last: true,
             through: None,
         }
     }
@@ -145,6 +151,7 @@ impl Routes<'_> {
             // a server that stands for several registries is told which is meant
             ns: (!own).then(|| reference.host().to_owned()),
             base: server.base.clone(),
+            last: false,
             line: Some(Arc::clone(&server.line)),
             through: (!own).then(|| format!("{}://{host}{}", url.scheme(), server.base)),
             host,
@@ -163,6 +170,13 @@ impl Endpoint {
 
     /// What tokens are filed under: one token is good for one repository.
     pub(crate) fn key(&self) -> String {
+        match &self.ns {
+            Some(ns) => format!("{}?ns={ns}", self.root()),
+            None => self.root(),
+        }
+    }
+
+    fn root(&self) -> String {
         format!(
             "{}://{}{}/{}",
             self.scheme, self.host, self.base, self.repository
@@ -170,7 +184,7 @@ impl Endpoint {
     }
 
     pub(crate) fn url(&self, place: &str, path: &str) -> Result<Url, RemoteError> {
-        let text = format!("{}/{path}", self.key());
+        let text = format!("{}/{path}", self.root());
         let mut url: Url = text
             .parse()
             .map_err(|e: url::ParseError| RemoteError::new(place, Fault::Url(e.to_string())))?;

@@ -13,7 +13,9 @@ mod endpoint;
 mod referrers;
 mod token;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -46,10 +48,36 @@ const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, \
 /// Names the digest of what an answer carries.
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
+/// How long a mirror that failed is not asked: without that, a dead one would cost every
+/// request the time it takes to notice.
+const SHUN: Duration = Duration::from_secs(120);
+
+/// Mirrors that failed, and until when they are left alone.
+#[derive(Default)]
+struct Shunned(Mutex<HashMap<String, Instant>>);
+
+impl Shunned {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, host: &str) {
+        if let Some(until) = Instant::now().checked_add(SHUN) {
+            self.all().insert(host.to_owned(), until);
+        }
+    }
+
+    fn contains(&self, host: &str) -> bool {
+        let until = self.all().get(host).copied();
+        until.is_some_and(|until| until > Instant::now())
+    }
+}
+
 /// Credentials and the tokens got with them.
 pub(crate) struct Access {
     pub(crate) credentials: Credentials,
     tokens: Tokens,
+    shunned: Arc<Shunned>,
 }
 
 impl Access {
@@ -57,6 +85,7 @@ impl Access {
         Access {
             credentials,
             tokens: Tokens::default(),
+            shunned: Arc::default(),
         }
     }
 }
@@ -151,7 +180,7 @@ impl Registry {
         let path = format!("manifests/{}", reference.target());
         let mut ask = self.ask(at, &place, &path)?;
         ask.method = Method::HEAD;
-        let mut tries = self.inner.http.tries();
+        let mut tries = self.tries(at);
         let answer = self.send(at, &place, &ask, &mut tries).await?;
         let described = match answer.response.status() {
             StatusCode::OK => described(answer.response.headers()),
@@ -177,12 +206,25 @@ impl Registry {
             plain: self.inner.http.plain(),
         };
         let mut all = routes.of(reference, purpose)?;
+        all.retain(|at| at.last || !self.inner.access.shunned.contains(&at.host));
         all.reverse();
         // never empty: the registry itself is always there
         let at = all.pop().ok_or_else(|| {
             RemoteError::new(reference.to_string(), Fault::Url("no server".to_owned()))
         })?;
-        Ok(Servers { at, further: all })
+        Ok(Servers {
+            at,
+            further: all,
+            shunned: Arc::clone(&self.inner.access.shunned),
+        })
+    }
+
+    /// How often `at` is asked: where there is somebody else to ask, once.
+    fn tries(&self, at: &Endpoint) -> Tries {
+        match at.last {
+            true => self.inner.http.tries(),
+            false => Tries::once(),
+        }
     }
 
     fn ask(&self, at: &Endpoint, place: &str, path: &str) -> Result<Ask, RemoteError> {
@@ -200,7 +242,7 @@ impl Registry {
         ask: &Ask,
         limit: u64,
     ) -> Result<Whole, RemoteError> {
-        let mut tries = self.inner.http.tries();
+        let mut tries = self.tries(at);
         loop {
             let mut answer = self.send(at, place, ask, &mut tries).await?;
             if answer.response.status() != StatusCode::OK {
@@ -299,6 +341,7 @@ struct Servers {
     at: Endpoint,
     /// The others, the next one last.
     further: Vec<Endpoint>,
+    shunned: Arc<Shunned>,
 }
 
 impl Servers {
@@ -307,12 +350,15 @@ impl Servers {
         &self.at
     }
 
-    /// The registry itself, which comes last.
-    fn last(mut self) -> Endpoint {
-        match self.further.is_empty() {
-            true => self.at,
-            false => self.further.swap_remove(0),
+    /// The same with the registry itself first. Its mirrors are asked only where it cannot be
+    /// reached.
+    fn registry_first(mut self) -> Servers {
+        if !self.further.is_empty() {
+            let registry = self.further.remove(0);
+            let first = std::mem::replace(&mut self.at, registry);
+            self.further.push(first);
         }
+        self
     }
 
     /// Goes on to the next server after `error`; the error itself when this was the last one.
@@ -320,7 +366,10 @@ impl Servers {
         let Some(next) = self.further.pop() else {
             return Err(error);
         };
-        tracing::debug!(%error, next = next.host, "asking the next server");
+        tracing::info!(%error, next = next.host, "asking the next server");
+        if error.fault().is_passing() {
+            self.shunned.add(&self.at.host);
+        }
         self.at = next;
         Ok(())
     }

@@ -15,8 +15,8 @@ use kubepkg_core::name::Tag;
 use kubepkg_core::{Descriptor, Digest, Reference};
 use url::Url;
 
-use super::Registry;
-use super::endpoint::Purpose;
+use super::endpoint::{Endpoint, Purpose};
+use super::{Registry, Servers};
 use crate::address::host_of;
 use crate::error::{Fault, RemoteError};
 use crate::http::Whole;
@@ -87,17 +87,38 @@ impl Registry {
         reference: &Reference,
         subject: &Digest,
     ) -> Result<Vec<Descriptor>, RemoteError> {
-        // a mirror that knows none may just not have them: the registry itself is asked
-        let at = self.servers(reference, Purpose::Resolve)?.last();
+        let mut servers = self.attached_at(reference)?;
+        loop {
+            match self.by_api_at(servers.at(), reference, subject).await {
+                Err(error) if error.fault().is_passing() => servers.next(error)?,
+                found => return found,
+            }
+        }
+    }
+
+    /// Where to ask for what is attached: a mirror that knows of nothing, or of an older list,
+    /// may just not have the rest, so the registry itself is asked, and mirrors only where it
+    /// cannot be reached.
+    fn attached_at(&self, reference: &Reference) -> Result<Servers, RemoteError> {
+        let servers = self.servers(reference, Purpose::Resolve)?;
+        Ok(servers.registry_first())
+    }
+
+    async fn by_api_at(
+        &self,
+        at: &Endpoint,
+        reference: &Reference,
+        subject: &Digest,
+    ) -> Result<Vec<Descriptor>, RemoteError> {
         let what = format!("referrers of {}", reference.at(*subject));
         let place = at.place(&what);
         let wrong = |fault| RemoteError::new(&*place, fault);
-        let mut ask = self.ask(&at, &place, &format!("referrers/{subject}"))?;
+        let mut ask = self.ask(at, &place, &format!("referrers/{subject}"))?;
         let accept = http::HeaderValue::from_static(media_type::OCI_INDEX);
         ask.headers.insert(header::ACCEPT, accept);
         let mut found = Vec::new();
         for page in 0..MAX_PAGES {
-            let whole = match self.get_asked(&at, &place, &ask, MAX_MANIFEST).await {
+            let whole = match self.get_asked(at, &place, &ask, MAX_MANIFEST).await {
                 Ok(whole) => whole,
                 Err(error) if page == 0 && is_unsupported(&error) => return Ok(found),
                 Err(error) => return Err(error),
@@ -134,7 +155,14 @@ impl Registry {
         let Some(reference) = with_tag(reference, schema) else {
             return Ok(Vec::new());
         };
-        let index = match self.manifest(&reference).await {
+        let mut servers = self.attached_at(&reference)?;
+        let index = loop {
+            match self.manifest_at(servers.at(), &reference).await {
+                Err(error) if error.fault().is_passing() => servers.next(error)?,
+                index => break index,
+            }
+        };
+        let index = match index {
             Ok(index) => index,
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -165,7 +193,14 @@ impl Registry {
         let Some(reference) = with_tag(reference, &format!("{schema}.{ending}")) else {
             return Ok(None);
         };
-        match self.resolve(&reference).await {
+        let mut servers = self.attached_at(&reference)?;
+        let resolved = loop {
+            match self.resolve_at(servers.at(), &reference).await {
+                Err(error) if error.fault().is_passing() => servers.next(error)?,
+                resolved => break resolved,
+            }
+        };
+        match resolved {
             Ok(manifest) if manifest.digest == *subject => Ok(None),
             Ok(manifest) => Ok(Some(Referrer {
                 manifest,

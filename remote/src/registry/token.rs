@@ -71,7 +71,7 @@ pub(super) async fn get(
         )))
     })?;
     tracing::debug!(place, host = host_of(&realm), "asking for a token");
-    let ask = question(at, realm, challenge.parameter("service"), known);
+    let ask = question(at, realm, challenge, known);
     let mut tries_of_body = tries.clone();
     loop {
         let mut answer = http.send(place, &ask, tries).await?;
@@ -110,9 +110,24 @@ pub(super) async fn get(
     }
 }
 
+/// What the token is to be good for: reading what the registry says it is about, which is
+/// another repository than the one in the path where a mirror keeps it below a name of its own.
+fn scope(asked: Option<&str>, repository: &str) -> String {
+    let names = asked.unwrap_or_default().split(' ').filter_map(|scope| {
+        let (name, _) = scope.strip_prefix("repository:")?.rsplit_once(':')?;
+        (!name.is_empty()).then(|| format!("repository:{name}:pull"))
+    });
+    let names: Vec<String> = names.collect();
+    match names.is_empty() {
+        true => format!("repository:{repository}:pull"),
+        false => names.join(" "),
+    }
+}
+
 /// The request for a token.
-fn question(at: &Endpoint, realm: Url, service: Option<&str>, known: &Known) -> Ask {
-    let scope = format!("repository:{}:pull", at.repository);
+fn question(at: &Endpoint, realm: Url, challenge: &Challenge, known: &Known) -> Ask {
+    let service = challenge.parameter("service");
+    let scope = scope(challenge.parameter("scope"), &at.repository);
     let mut ask = Ask::get(realm);
     // settings for the registry's host are for the registry's host
     if at.is_at(&ask.url) {
@@ -145,4 +160,27 @@ fn question(at: &Endpoint, realm: Url, service: Option<&str>, known: &Known) -> 
         ask.headers.insert(header::AUTHORIZATION, value);
     }
     ask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_reading_what_the_registry_names() {
+        for (asked, want) in [
+            (None, "repository:a/b:pull"),
+            (
+                Some("repository:hub/a/b:pull,push"),
+                "repository:hub/a/b:pull",
+            ),
+            (
+                Some("repository:x:pull repository:y:*"),
+                "repository:x:pull repository:y:pull",
+            ),
+            (Some("registry:catalog:*"), "repository:a/b:pull"),
+        ] {
+            assert_eq!(scope(asked, "a/b"), want, "{asked:?}");
+        }
+    }
 }

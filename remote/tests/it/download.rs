@@ -301,3 +301,23 @@ async fn a_host_is_not_overrun() {
     assert_eq!(server.seen().len(), 30);
     assert!(most.load(Ordering::SeqCst) <= 3, "{most:?}");
 }
+
+#[tokio::test]
+async fn a_server_without_ranges_that_cuts_every_answer_is_given_up() {
+    let content = noise(6 << 20);
+    let descriptor = blob(&content);
+    let server = Server::start(move |seen| {
+        let headers = [("content-length", content.len().to_string())];
+        let _ = seen;
+        (headers, crate::server::broken_body(&content, 5 << 20)).into_response()
+    })
+    .await;
+    let image = server.image("a:1");
+    let error = client()
+        .registry()
+        .blob(&image, &descriptor, 8 << 20)
+        .await
+        .unwrap_err();
+    assert!(matches!(error.fault(), Fault::Cut { .. }), "{error}");
+    assert!(server.seen().len() < 12, "{}", server.seen().len());
+}

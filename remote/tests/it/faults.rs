@@ -331,3 +331,27 @@ async fn secrets_in_urls_stay_out_of_messages() {
         "{error:?}"
     );
 }
+
+#[tokio::test]
+async fn a_queue_that_moves_is_waited_in() {
+    // one good answer after each eleven refusals, whoever asks
+    let turns = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(move |_| {
+        let turn = turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match turn % 12 {
+            11 => serve_manifest(&manifest("x").0, OCI),
+            _ => status(429),
+        }
+    })
+    .await;
+    let registry = client().registry();
+    let images: Vec<Reference> = (0..12).map(|n| server.image(&format!("a:{n}"))).collect();
+    let all = images.iter().map(|image| registry.manifest(image));
+    let got = futures_util::future::join_all(all).await;
+    let refused = got.iter().filter(|got| got.is_err()).count();
+    assert!(refused < 12, "nobody's turn came");
+    // alone, with nobody else's answers to go by, it is given up after its tries
+    let server = Server::start(|_| status(429)).await;
+    registry.manifest(&server.image("a:1")).await.unwrap_err();
+    assert_eq!(server.seen().len(), 5);
+}

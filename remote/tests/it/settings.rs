@@ -167,5 +167,61 @@ async fn a_busy_place_behind_a_redirect_is_given_time() {
         .unwrap();
     assert!(pauses.longest().as_secs() >= 20);
     // addresses of stores run out, so a fresh one is asked for
-    assert_eq!(registry.seen().len(), 2);
+    assert!(registry.seen().len() >= 2);
+}
+
+#[tokio::test]
+async fn a_mirror_with_damaged_content_does_not_hide_the_registry() {
+    let content = noise(300_000);
+    let descriptor = blob(&content);
+    let mut damaged = content.clone();
+    damaged[1000] ^= 1;
+    let mirror = Server::start(move |seen| serve_blob(seen, &damaged, usize::MAX)).await;
+    let whole = content.clone();
+    let origin = Server::start(move |seen| serve_blob(seen, &whole, usize::MAX)).await;
+    let text = format!(
+        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
+        origin.address, mirror.address
+    );
+    let (options, _folder) = with("registry.example.com", &text);
+    let registry = Client::new(options).unwrap().registry();
+    let image: Reference = "registry.example.com/a:1".parse().unwrap();
+    let got = registry.blob(&image, &descriptor, 1 << 20).await.unwrap();
+    assert_eq!(got, content);
+    assert_eq!((mirror.seen().len(), origin.seen().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_dead_mirror_is_noticed_once() {
+    let mirror = Server::start(|_| status(502)).await;
+    let origin = Server::start(|_| serve_manifest(&manifest("x").0, OCI)).await;
+    let text = format!(
+        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
+        origin.address, mirror.address
+    );
+    let (options, _folder) = with("registry.example.com", &text);
+    let registry = Client::new(options).unwrap().registry();
+    for tag in 1..=20 {
+        let image: Reference = format!("registry.example.com/a:{tag}").parse().unwrap();
+        registry.manifest(&image).await.unwrap();
+    }
+    assert_eq!(mirror.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_attached_is_asked_of_the_registry_itself() {
+    let mirror = Server::start(|_| status(404)).await;
+    let origin = Server::start(|_| status(404)).await;
+    let text = format!(
+        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
+        origin.address, mirror.address
+    );
+    let (options, _folder) = with("registry.example.com", &text);
+    let registry = Client::new(options).unwrap().registry();
+    let image: Reference = "registry.example.com/a:1".parse().unwrap();
+    let subject = kubepkg_core::Digest::sha256(b"x");
+    let found = registry.referrers(&image, &subject).await.unwrap();
+    assert!(found.is_empty());
+    assert!(mirror.seen().is_empty());
+    assert_eq!(origin.seen().len(), 5);
 }
