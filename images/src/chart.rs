@@ -50,7 +50,8 @@ impl Chart {
             true => read::folder(path)?,
             false => read::archive_file(path)?,
         };
-        Chart::of(path.display().to_string(), files, 0)
+        let mut room = MAX_UNPACKED;
+        Chart::of(path.display().to_string(), files, 0, &mut room)
     }
 
     /// The chart in a `.tgz`; `origin` is what it is called in messages.
@@ -58,10 +59,18 @@ impl Chart {
     /// # Errors
     /// As [`Chart::open`].
     pub fn from_archive(origin: &str, archive: &[u8]) -> Result<Chart, Error> {
-        Chart::of(origin.to_owned(), read::archive(origin, archive)?, 0)
+        let files = read::archive(origin, archive)?;
+        let mut room = MAX_UNPACKED;
+        Chart::of(origin.to_owned(), files, 0, &mut room)
     }
 
-    fn of(origin: String, files: BTreeMap<String, Vec<u8>>, level: usize) -> Result<Chart, Error> {
+    /// `room` is how many bytes the archives within it may unpack to.
+    fn of(
+        origin: String,
+        files: BTreeMap<String, Vec<u8>>,
+        level: usize,
+        room: &mut u64,
+    ) -> Result<Chart, Error> {
         let wrong = |source| Error::Chart {
             chart: origin.clone(),
             source,
@@ -80,7 +89,7 @@ impl Chart {
             None => Json::Null,
         };
         let subcharts = match level < MAX_LEVELS {
-            true => subcharts(&origin, &files, level + 1)?,
+            true => subcharts(&origin, &files, level + 1, room)?,
             false => Vec::new(),
         };
         Ok(Chart {
@@ -189,11 +198,16 @@ fn decode<T: serde::de::DeserializeOwned>(file: &str, text: &[u8]) -> Result<T, 
     Ok(decoded.value)
 }
 
+/// Bytes that the archives within one chart may unpack to, all together: what one chart may
+/// have. Each alone keeps to it, but there may be thousands.
+const MAX_UNPACKED: u64 = MAX_TREE;
+
 /// The charts in the `charts/` folder: folders and archives.
 fn subcharts(
     origin: &str,
     files: &BTreeMap<String, Vec<u8>>,
     level: usize,
+    room: &mut u64,
 ) -> Result<Vec<Chart>, Error> {
     let mut folders: BTreeMap<&str, BTreeMap<String, Vec<u8>>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -211,7 +225,12 @@ fn subcharts(
             None if below.ends_with(".tgz") => {
                 let origin = format!("{origin}/{path}");
                 let inner = read::archive(&origin, content)?;
-                found.push(Chart::of(origin, inner, level)?);
+                let unpacked: u64 = inner.values().map(|content| content.len() as u64).sum();
+                *room = room.checked_sub(unpacked).ok_or_else(|| Error::File {
+                    file: origin.clone(),
+                    why: format!("the charts within it have more than {MAX_UNPACKED} bytes"),
+                })?;
+                found.push(Chart::of(origin, inner, level, room)?);
             }
             None => {}
         }
@@ -222,6 +241,7 @@ fn subcharts(
                 format!("{origin}/charts/{folder}"),
                 inner,
                 level,
+                room,
             )?);
         }
     }
@@ -236,7 +256,8 @@ mod tests {
         pub(crate) fn for_tests(files: &[(&str, &str)]) -> Result<Chart, Error> {
             let files = files.iter();
             let files = files.map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()));
-            Chart::of("web".to_owned(), files.collect(), 0)
+            let mut room = MAX_UNPACKED;
+            Chart::of("web".to_owned(), files.collect(), 0, &mut room)
         }
     }
 

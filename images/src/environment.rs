@@ -45,6 +45,11 @@ pub(crate) fn variable(walker: &mut Walker<'_>, node: &Node<'_>, place: &str) ->
 /// The images in the value of something whose name says that it holds some: one, a list, or
 /// a list of `version=image`.
 pub(crate) fn values(walker: &mut Walker<'_>, text: &str, place: &str, how: How) {
+    // a map or list of images, as some operators want them
+    if text.trim_start().starts_with(['{', '[']) {
+        walker.text(text, place, "");
+        return;
+    }
     let separators = |c: char| c.is_whitespace() || c == ',' || c == ';';
     let list = text.trim().contains(separators);
     for token in text.split(separators) {

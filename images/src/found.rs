@@ -85,6 +85,10 @@ pub struct Sighting {
     pub place: Place,
 }
 
+/// How far back it is looked for the same sighting: objects have some dozens. One with a million
+/// is listed with doubles, and does not take hours.
+const LOOK_BACK: usize = 1_000;
+
 /// What one search brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
@@ -107,6 +111,7 @@ impl Findings {
             .sightings
             .iter_mut()
             .rev()
+            .take(LOOK_BACK)
             // one document at most lies between two sightings of one place
             .take_while(|known| known.place.object == sighting.place.object)
             .find(|known| known.place == sighting.place && known.image == sighting.image);

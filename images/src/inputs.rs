@@ -2,8 +2,9 @@
 
 mod recipe;
 
+use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use walkdir::WalkDir;
@@ -28,6 +29,8 @@ pub struct Inputs {
     pub wanted: Vec<Wanted>,
     /// What is named and not here.
     pub outside: Vec<Outside>,
+    /// The folders that were looked into.
+    folders: BTreeSet<PathBuf>,
 }
 
 /// A text of manifests.
@@ -114,6 +117,11 @@ impl Inputs {
     /// Something cannot be read.
     pub fn add(&mut self, path: &Path) -> Result<(), Error> {
         let is_folder = path.metadata().map_err(Error::io("read", path))?.is_dir();
+        let real = path.canonicalize().map_err(Error::io("read", path))?;
+        // by links a recipe can lead to itself
+        if is_folder && !self.folders.insert(real) {
+            return Ok(());
+        }
         match is_folder {
             true => self.folder(path),
             false => self.file(path),

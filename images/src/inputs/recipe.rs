@@ -55,10 +55,14 @@ pub(super) fn sources(source: &str, given: &str) -> Result<Option<Sources>, Erro
                 let inside = Path::new(folder)
                     .components()
                     .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-                if !inside {
+                // the folder of the recipe itself would be read for ever
+                let below = Path::new(folder)
+                    .components()
+                    .any(|part| matches!(part, Component::Normal(_)));
+                if !inside || !below {
                     return Err(Error::File {
                         file: source.to_owned(),
-                        why: format!("the folder of source {name} leads out of the recipe"),
+                        why: format!("the folder of source {name} is none within the recipe's"),
                     });
                 }
                 found.folders.push(PathBuf::from(folder));
