@@ -49,13 +49,13 @@ pub struct Limits {
 impl Default for Limits {
     /// Five minutes (a node unpacking a layer on a slow disk stops reading for a while), half a
     /// minute for the few hundred bytes of a head, a few connections for each of a thousand
-    /// nodes, and less than the 30 s in which Kubernetes ends a pod.
+    /// nodes, and with what ends after it less than the 30 s in which Kubernetes ends a pod.
     fn default() -> Limits {
         Limits {
             idle: Duration::from_secs(300),
             head: Duration::from_secs(30),
             connections: 4096,
-            drain: Duration::from_secs(25),
+            drain: Duration::from_secs(18),
         }
     }
 }
@@ -96,6 +96,10 @@ impl Classify for ServeError {
         }
     }
 }
+
+/// After all connections were told to end: a disk or network file system that does not answer
+/// is not waited for any longer.
+const HUNG: Duration = Duration::from_secs(6);
 
 /// How long to wait when no connection can be accepted, for want of file descriptors mostly:
 /// those that end meanwhile make room.
@@ -154,7 +158,9 @@ pub async fn serve_with(
     {
         tracing::warn!(after = ?limits.drain, "ended with answers still under way");
         phase.send_replace(Phase::Over);
-        ended.await;
+        if tokio::time::timeout(HUNG, ended).await.is_err() {
+            tracing::warn!("ended with file work that does not come back");
+        }
     }
     Ok(())
 }

@@ -44,14 +44,9 @@ pub enum SinkError {
 
 impl From<StoreError> for SinkError {
     fn from(error: StoreError) -> SinkError {
-        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-        match &error {
-            StoreError::Io { source, .. }
-                if matches!(source.kind(), StorageFull | QuotaExceeded) =>
-            {
-                SinkError::Full
-            }
-            _ => SinkError::Store(error),
+        match error.is_no_room() {
+            true => SinkError::Full,
+            false => SinkError::Store(error),
         }
     }
 }

@@ -137,6 +137,15 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether there was no room to write: the disk is full, or the quota of who writes.
+    pub fn is_no_room(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, StoreError::Io { source, .. }
+            if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+}
+
 impl Classify for StoreError {
     fn kind(&self) -> Kind {
         match self {
@@ -158,8 +167,8 @@ impl Classify for StoreError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                Some("the disk is full; free some space and run the same command again, nothing is lost".to_owned())
+            error if error.is_no_room() => {
+                Some("the disk is full, or this user's quota; free some space and run the same command again, nothing is lost".to_owned())
             }
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Some("run this as the user who owns the store's folder".to_owned())

@@ -19,6 +19,10 @@ use super::wire::Wire;
 use super::{Limits, Peer};
 use crate::http::{Answers, Handoff};
 
+/// Requests at once on one connection: each may hold a file open, and a client that pulls all
+/// layers of an image at once has no more.
+const STREAMS: u32 = 32;
+
 /// How long a server still serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -45,6 +49,7 @@ impl Connections {
         protocol.http1().header_read_timeout(None);
         // bodies are queued, never copied together: see `Handoff`
         protocol.http1().writev(true);
+        protocol.http2().max_concurrent_streams(STREAMS);
         protocol.http2().timer(TokioTimer::new());
         Connections {
             answers: Arc::new(answers),

@@ -49,7 +49,7 @@ impl Crowd {
             tracing::warn!(
                 refused,
                 limit,
-                "connections are refused: there are as many as the limit of open files allows"
+                "connections are refused: there are as many as this server holds at once"
             );
         }
         let Ok(permit) = Arc::clone(&self.answering).try_acquire_owned() else {

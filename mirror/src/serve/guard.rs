@@ -27,6 +27,8 @@ pub(super) struct Asked {
     complete: AtomicBool,
     /// Several requests share the connection: there is no time in which none is awaited.
     multiplexed: AtomicBool,
+    /// Bytes that had been gathered were sent since the guard last looked.
+    sent: AtomicBool,
 }
 
 impl Asked {
@@ -43,6 +45,11 @@ impl Asked {
     /// Whether what the client sends can only be the head of a request.
     fn head_is_due(&self) -> bool {
         self.open.load(Ordering::Relaxed) == 0 && !self.is_multiplexed()
+    }
+
+    /// Notes that gathered bytes left.
+    pub(super) fn sent(&self) {
+        self.sent.store(true, Ordering::Relaxed);
     }
 
     /// Whether several requests share the connection.
@@ -122,6 +129,9 @@ impl<S> Guarded<S> {
             self.moved = Instant::now();
             return said;
         }
+        if self.asked.sent.swap(false, Ordering::Relaxed) {
+            self.moved = Instant::now();
+        }
         if self.asked.complete.load(Ordering::Relaxed) {
             self.begun = None;
         }
@@ -189,8 +199,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let said = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(cx, said)
+        // With nothing to send this is always done, and the protocol's machine does it in every
+        // turn: that is no sign of life.
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Pending => self.judge(cx, Poll::Pending),
+            done => done,
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -37,6 +37,13 @@ impl Limits {
             return self;
         };
         let enough = (files.saturating_sub(OWN) / OF_A_CONNECTION).max(LEAST);
+        if enough < self.connections as u64 {
+            tracing::warn!(
+                limit = files,
+                connections = enough,
+                "the limit of open files allows fewer connections than usual"
+            );
+        }
         Limits {
             connections: self
                 .connections

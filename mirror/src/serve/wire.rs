@@ -77,7 +77,10 @@ impl Wire {
             let rest = &gathered.as_ref()[self.sent..];
             match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                n => self.sent += n,
+                n => {
+                    self.sent += n;
+                    self.asked.sent();
+                }
             }
         }
         self.gathered = None;

@@ -27,6 +27,12 @@ const LEFT_OVER: Duration = Duration::from_secs(5);
 /// its own.
 const MOST: usize = 16;
 
+/// Threads for file work, of all serving threads together: what tokio has for one runtime.
+const BLOCKING: usize = 512;
+
+/// Threads for file work that each serving thread has at least.
+const LEAST_BLOCKING: usize = 32;
+
 /// A connection on its way to a thread.
 struct Accepted {
     stream: std::net::TcpStream,
@@ -79,7 +85,10 @@ impl Workers {
         let mut workers = Vec::with_capacity(cores);
         for at in 0..cores {
             let (accepted, accepting) = mpsc::unbounded_channel();
-            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let runtime = Builder::new_current_thread()
+                .enable_all()
+                .max_blocking_threads((BLOCKING / cores).max(LEAST_BLOCKING))
+                .build()?;
             let (connections, phase, lives) = (connections.clone(), phase.clone(), lives.clone());
             thread::Builder::new()
                 .name(format!("serve-{at}"))

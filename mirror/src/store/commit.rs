@@ -101,9 +101,7 @@ impl Writable {
         let room = Released::where_full(self)?;
         match self.commit_held(&lock, expected, batch.clone()) {
             // what is counted as free is not always what can be written
-            Err(StoreError::Io { source, .. })
-                if source.kind() == io::ErrorKind::StorageFull && room.is_none() =>
-            {
+            Err(error) if error.is_no_room() && room.is_none() => {
                 let _room = Released::now(self)?;
                 self.commit_held(&lock, expected, batch)
             }

@@ -144,8 +144,8 @@ fn open_writable(root: &Path) -> Result<Opened, StoreError> {
 /// reserve is given back first, and taken again as far as there is room.
 fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
     match open_now(root) {
-        Err(StoreError::Io { source, .. })
-            if source.kind() == io::ErrorKind::StorageFull
+        Err(error)
+            if error.is_no_room()
                 && fs::remove_file(Layout::new(root.to_owned()).reserve()).is_ok() =>
         {
             open_now(root)

@@ -113,8 +113,17 @@ impl Syncer {
         if self.method == Method::Group && folders.len() > SMALL_GROUP {
             return self.everything(errors);
         }
-        folders.iter().try_for_each(|folder| sync_folder(folder))?;
+        self.counted(folders.iter().try_for_each(|folder| sync_folder(folder)))?;
         self.unharmed(errors)
+    }
+
+    /// Counts the error of a sync of one file or folder: who wrote to the same one meanwhile
+    /// may not get to hear of it.
+    pub(super) fn counted<T>(&self, synced: Result<T, StoreError>) -> Result<T, StoreError> {
+        if synced.is_err() {
+            self.errors.fetch_add(1, Ordering::SeqCst);
+        }
+        synced
     }
 
     /// As if a sync had failed that somebody else asked for.

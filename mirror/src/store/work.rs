@@ -187,7 +187,10 @@ impl Temporary {
 
     fn sync(&self) -> Result<(), StoreError> {
         match &self.file {
-            Some(file) => file.sync_all().map_err(failed("sync", &self.path)),
+            Some(file) => {
+                let synced = file.sync_all().map_err(failed("sync", &self.path));
+                self.work.syncer.counted(synced)
+            }
             None => Ok(()),
         }
     }

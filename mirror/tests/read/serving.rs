@@ -130,6 +130,22 @@ async fn idle_connections_are_closed_whether_waiting_or_not_reading() {
 }
 
 #[tokio::test]
+async fn a_connection_kept_after_its_answer_ends_when_nothing_moves() {
+    let limits = Limits {
+        idle: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let mut kept = request(&server, "/v2/").await;
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(60), kept.read_to_end(&mut answer));
+    // the server closes it; how it says so does not matter
+    let _ = ended.await.expect("the connection is kept for ever");
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn connections_beyond_the_limit_are_told_to_come_again() {
     let limits = Limits {
         connections: 1,

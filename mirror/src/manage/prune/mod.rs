@@ -206,9 +206,7 @@ pub async fn prune(
     let _room = store.reserve_where_full().await?;
     match attempt(store, imports).await {
         // what is counted as free is not always what can be written
-        Err(ManageError::Store(StoreError::Io { source, .. }))
-            if source.kind() == std::io::ErrorKind::StorageFull =>
-        {
+        Err(ManageError::Store(error)) if error.is_no_room() => {
             let _room = store.reserve().await?;
             attempt(store, imports).await
         }

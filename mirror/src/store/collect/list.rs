@@ -28,6 +28,9 @@ pub(in super::super) struct List {
     rest: bool,
     /// A line before that is not what was written.
     damaged: bool,
+    /// A sync of it failed. What was read may be on no disk, and syncing it again would succeed
+    /// and prove nothing: it has to be written anew.
+    pub(super) unsynced: bool,
     /// Whoever judges by it has it as it was, without a copy.
     pub(super) ledger: Arc<Ledger>,
 }
@@ -41,7 +44,7 @@ impl List {
             Err(e) => return Err(failed("open", path)(e)),
         };
         let Some(mut file) = found else {
-            *self = List::default();
+            *self = self.begun_anew();
             return Ok(());
         };
         let identity = |file: &File| file.metadata().map(|m| (m.dev(), m.ino(), m.len()));
@@ -54,7 +57,7 @@ impl List {
             None => false,
         };
         if !same {
-            *self = List::default();
+            *self = self.begun_anew();
         }
         let mut added = Vec::new();
         io::Seek::seek(&mut file, io::SeekFrom::Start(self.read))
@@ -93,7 +96,15 @@ impl List {
 
     /// Whether lines can be added to the file. Ask under the store's lock.
     pub(super) fn can_grow(&self) -> bool {
-        self.file.is_some() && !self.rest && !self.damaged
+        self.file.is_some() && !self.rest && !self.damaged && !self.unsynced
+    }
+
+    /// With nothing read. That its file was not synced stays known.
+    fn begun_anew(&self) -> List {
+        List {
+            unsynced: self.unsynced,
+            ..List::default()
+        }
     }
 
     /// Adds lines at the end of the file, which was refreshed under the lock that is held.

@@ -103,9 +103,7 @@ pub(in super::super) fn run(
     let room = reserve::Released::where_full(writable)?;
     let collected = match once(opened, writable, collecting) {
         // what is counted as free is not always what can be written
-        Err(StoreError::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::StorageFull && room.is_none() =>
-        {
+        Err(error) if error.is_no_room() && room.is_none() => {
             let _room = reserve::Released::now(writable)?;
             once(opened, writable, collecting)
         }

@@ -110,7 +110,11 @@ impl Writable {
     /// The list as it is. Call it under the lock.
     pub(in super::super) fn ledger(&self) -> Result<Arc<Ledger>, StoreError> {
         let content = self.generation.counters()?.content;
-        let known = self.standings.reread(&self.layout, content)?;
+        let mut known = self.standings.reread(&self.layout, content)?;
+        if known.list.unsynced {
+            let ledger = Arc::clone(&known.list.ledger);
+            self.write_list(&mut known.list, &ledger)?;
+        }
         Ok(Arc::clone(&known.list.ledger))
     }
 
@@ -146,7 +150,9 @@ impl Writable {
                 .open(&path)
                 .map_err(failed("open", &path))?;
             known.list.add(&path, &file, lines)?;
+            known.list.unsynced = true;
             file.sync_data().map_err(failed("sync", &path))?;
+            known.list.unsynced = false;
         } else {
             let mut ledger = Ledger::clone(&known.list.ledger);
             lines.iter().for_each(|line| ledger.apply(line));
@@ -177,8 +183,10 @@ impl Writable {
         let lines: Vec<Line> = ledger.lines().collect();
         let file = self.work.file_of(&list::encode(&path, &lines)?)?;
         self.work.sync([&file])?;
+        list.unsynced = true;
         file.place(&path)?;
         sync_folder(self.layout.root())?;
+        list.unsynced = false;
         list.refresh(&path)
     }
 
