@@ -148,6 +148,7 @@ fn open_or_create(root: &Path) -> Result<Opened, StoreError> {
             if error.is_no_room()
                 && fs::remove_file(Layout::new(root.to_owned()).reserve()).is_ok() =>
         {
+            tracing::warn!("the disk is full; the reserve is given back to open the store");
             open_now(root)
         }
         done => done,
@@ -314,6 +315,12 @@ pub(super) fn make_reserve(layout: &Layout, disk: &Disk) -> Result<(), StoreErro
         }
         made = reserve(&file, size);
         if made.is_ok() {
+            if size < RESERVE {
+                tracing::warn!(
+                    bytes = size,
+                    "the reserve for a full disk is smaller than it should be"
+                );
+            }
             return Ok(());
         }
         // what there was before stays

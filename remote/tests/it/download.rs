@@ -309,7 +309,7 @@ async fn a_server_without_ranges_that_cuts_every_answer_is_given_up() {
     let server = Server::start(move |seen| {
         let headers = [("content-length", content.len().to_string())];
         let _ = seen;
-        (headers, crate::server::broken_body(&content, 5 << 20)).into_response()
+        (headers, broken_body(&content, 5 << 20)).into_response()
     })
     .await;
     let image = server.image("a:1");

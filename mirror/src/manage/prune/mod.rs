@@ -13,9 +13,7 @@ use bytes::Bytes;
 use kubepkg_core::Digest;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{
-    Batch, Body, Cause, Change, Committed, ReceiptPackage, Store, StoreError,
-};
+use kubepkg_core::store::{Batch, Body, Cause, Change, Committed, ReceiptPackage, Store};
 use kubepkg_core::time::Time;
 
 use super::ManageError;
