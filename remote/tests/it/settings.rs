@@ -3,7 +3,7 @@
 use axum::response::IntoResponse;
 use kubepkg_core::Reference;
 use kubepkg_core::error::{Classify, Kind};
-use kubepkg_remote::{Client, Options};
+use kubepkg_remote::{Client, Options, Registry};
 
 use crate::server::{Server, blob, manifest, noise, options, serve_blob, serve_manifest, status};
 
@@ -18,6 +18,16 @@ fn with(host: &str, text: &str) -> (Options, tempfile::TempDir) {
     let (mut options, _) = options();
     options.hosts_dir = Some(folder.path().to_owned());
     (options, folder)
+}
+
+/// A registry at `origin`, with a mirror before it.
+fn behind(mirror: &Server, origin: &Server) -> (Registry, tempfile::TempDir) {
+    let text = format!(
+        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
+        origin.address, mirror.address
+    );
+    let (options, folder) = with("registry.example.com", &text);
+    (Client::new(options).unwrap().registry(), folder)
 }
 
 #[tokio::test]
@@ -68,12 +78,7 @@ async fn what_a_mirror_lacks_or_cannot_give_comes_from_the_next() {
 async fn the_registry_itself_has_the_last_word() {
     let mirror = Server::start(|_| status(404)).await;
     let origin = Server::start(|_| status(404)).await;
-    let text = format!(
-        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
-        origin.address, mirror.address
-    );
-    let (options, _folder) = with("registry.example.com", &text);
-    let registry = Client::new(options).unwrap().registry();
+    let (registry, _folder) = behind(&mirror, &origin);
     let image: Reference = "registry.example.com/a:1".parse().unwrap();
     let error = registry.manifest(&image).await.unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
@@ -93,12 +98,7 @@ async fn a_download_goes_on_at_the_next_server() {
     })
     .await;
     let origin = Server::start(move |seen| serve_blob(seen, &whole, usize::MAX)).await;
-    let text = format!(
-        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
-        origin.address, mirror.address
-    );
-    let (options, _folder) = with("registry.example.com", &text);
-    let registry = Client::new(options).unwrap().registry();
+    let (registry, _folder) = behind(&mirror, &origin);
     let image: Reference = "registry.example.com/a:1".parse().unwrap();
     let got = registry.blob(&image, &descriptor, 8 << 20).await.unwrap();
     assert_eq!(got, content);
@@ -179,12 +179,7 @@ async fn a_mirror_with_damaged_content_does_not_hide_the_registry() {
     let mirror = Server::start(move |seen| serve_blob(seen, &damaged, usize::MAX)).await;
     let whole = content.clone();
     let origin = Server::start(move |seen| serve_blob(seen, &whole, usize::MAX)).await;
-    let text = format!(
-        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
-        origin.address, mirror.address
-    );
-    let (options, _folder) = with("registry.example.com", &text);
-    let registry = Client::new(options).unwrap().registry();
+    let (registry, _folder) = behind(&mirror, &origin);
     let image: Reference = "registry.example.com/a:1".parse().unwrap();
     let got = registry.blob(&image, &descriptor, 1 << 20).await.unwrap();
     assert_eq!(got, content);
@@ -195,12 +190,7 @@ async fn a_mirror_with_damaged_content_does_not_hide_the_registry() {
 async fn a_dead_mirror_is_noticed_once() {
     let mirror = Server::start(|_| status(502)).await;
     let origin = Server::start(|_| serve_manifest(&manifest("x").0, OCI)).await;
-    let text = format!(
-        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
-        origin.address, mirror.address
-    );
-    let (options, _folder) = with("registry.example.com", &text);
-    let registry = Client::new(options).unwrap().registry();
+    let (registry, _folder) = behind(&mirror, &origin);
     for tag in 1..=20 {
         let image: Reference = format!("registry.example.com/a:{tag}").parse().unwrap();
         registry.manifest(&image).await.unwrap();
@@ -212,12 +202,7 @@ async fn a_dead_mirror_is_noticed_once() {
 async fn what_is_attached_is_asked_of_the_registry_itself() {
     let mirror = Server::start(|_| status(404)).await;
     let origin = Server::start(|_| status(404)).await;
-    let text = format!(
-        "server = \"http://{}\"\n[host.\"http://{}\"]\n",
-        origin.address, mirror.address
-    );
-    let (options, _folder) = with("registry.example.com", &text);
-    let registry = Client::new(options).unwrap().registry();
+    let (registry, _folder) = behind(&mirror, &origin);
     let image: Reference = "registry.example.com/a:1".parse().unwrap();
     let subject = kubepkg_core::Digest::sha256(b"x");
     let found = registry.referrers(&image, &subject).await.unwrap();
