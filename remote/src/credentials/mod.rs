@@ -282,17 +282,11 @@ fn web_place(url: &str) -> String {
 
 /// The key of an entry in one form: without scheme and API version, host canonical.
 fn place(key: &str) -> String {
-    let bare = key.split_once("://").map_or(key, |(_, rest)| rest);
-    let bare = bare.trim_end_matches('/');
-    let (host, path) = match bare.split_once('/') {
-        Some((host, path)) => (host, path),
-        None => (bare, ""),
-    };
-    let host = canonical_host(host).unwrap_or_else(|| host.to_owned());
-    match path {
+    let place = web_place(key);
+    match place.split_once('/') {
         // What `docker login` writes for Docker Hub: https://index.docker.io/v1/
-        "" | "v1" | "v2" => host,
-        path => format!("{host}/{path}"),
+        Some((host, "v1" | "v2")) => host.to_owned(),
+        _ => place,
     }
 }
 

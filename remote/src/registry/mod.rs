@@ -129,7 +129,15 @@ impl Registry {
     /// Not found; more than [`MAX_MANIFEST`] bytes; content that does not match the digest
     /// asked for or announced; or what went wrong on the way.
     pub async fn manifest(&self, reference: &Reference) -> Result<RawManifest, RemoteError> {
-        let mut servers = self.servers(reference, Purpose::of(reference))?;
+        let servers = self.servers(reference, Purpose::of(reference))?;
+        self.manifest_from(servers, reference).await
+    }
+
+    async fn manifest_from(
+        &self,
+        mut servers: Servers,
+        reference: &Reference,
+    ) -> Result<RawManifest, RemoteError> {
         loop {
             match self.manifest_at(servers.at(), reference).await {
                 Err(error) => servers.next(error)?,
@@ -162,7 +170,15 @@ impl Registry {
     /// (Docker Hub does not count those as pulls), else by reading the manifest. A digest
     /// answered to a HEAD is the registry's word; read the manifest by it to be sure.
     pub async fn resolve(&self, reference: &Reference) -> Result<Descriptor, RemoteError> {
-        let mut servers = self.servers(reference, Purpose::of(reference))?;
+        let servers = self.servers(reference, Purpose::of(reference))?;
+        self.resolve_from(servers, reference).await
+    }
+
+    async fn resolve_from(
+        &self,
+        mut servers: Servers,
+        reference: &Reference,
+    ) -> Result<Descriptor, RemoteError> {
         loop {
             match self.resolve_at(servers.at(), reference).await {
                 Err(error) => servers.next(error)?,
@@ -215,6 +231,7 @@ impl Registry {
         Ok(Servers {
             at,
             further: all,
+            answered_counts: false,
             shunned: Arc::clone(&self.inner.access.shunned),
         })
     }
@@ -341,6 +358,8 @@ struct Servers {
     at: Endpoint,
     /// The others, the next one last.
     further: Vec<Endpoint>,
+    /// What a server answers counts; the next one is asked only where it cannot be reached.
+    answered_counts: bool,
     shunned: Arc<Shunned>,
 }
 
@@ -358,11 +377,15 @@ impl Servers {
             let first = std::mem::replace(&mut self.at, registry);
             self.further.push(first);
         }
+        self.answered_counts = true;
         self
     }
 
     /// Goes on to the next server after `error`; the error itself when this was the last one.
     fn next(&mut self, error: RemoteError) -> Result<(), RemoteError> {
+        if self.answered_counts && !error.fault().is_passing() {
+            return Err(error);
+        }
         let Some(next) = self.further.pop() else {
             return Err(error);
         };

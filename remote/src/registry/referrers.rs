@@ -90,7 +90,7 @@ impl Registry {
         let mut servers = self.attached_at(reference)?;
         loop {
             match self.by_api_at(servers.at(), reference, subject).await {
-                Err(error) if error.fault().is_passing() => servers.next(error)?,
+                Err(error) => servers.next(error)?,
                 found => return found,
             }
         }
@@ -155,14 +155,8 @@ impl Registry {
         let Some(reference) = with_tag(reference, schema) else {
             return Ok(Vec::new());
         };
-        let mut servers = self.attached_at(&reference)?;
-        let index = loop {
-            match self.manifest_at(servers.at(), &reference).await {
-                Err(error) if error.fault().is_passing() => servers.next(error)?,
-                index => break index,
-            }
-        };
-        let index = match index {
+        let servers = self.attached_at(&reference)?;
+        let index = match self.manifest_from(servers, &reference).await {
             Ok(index) => index,
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
             Err(error) => return Err(error),
@@ -193,14 +187,8 @@ impl Registry {
         let Some(reference) = with_tag(reference, &format!("{schema}.{ending}")) else {
             return Ok(None);
         };
-        let mut servers = self.attached_at(&reference)?;
-        let resolved = loop {
-            match self.resolve_at(servers.at(), &reference).await {
-                Err(error) if error.fault().is_passing() => servers.next(error)?,
-                resolved => break resolved,
-            }
-        };
-        match resolved {
+        let servers = self.attached_at(&reference)?;
+        match self.resolve_from(servers, &reference).await {
             Ok(manifest) if manifest.digest == *subject => Ok(None),
             Ok(manifest) => Ok(Some(Referrer {
                 manifest,
