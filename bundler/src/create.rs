@@ -156,6 +156,7 @@ pub async fn create(
         .flat_map(|loaded: &&Loaded| loaded.warnings.clone())
         .collect();
     warnings.extend(choice.warnings);
+    warnings.extend(collected.notes);
     warnings.extend(said(&head));
     Ok(Created {
         id: layout.id(),

@@ -121,6 +121,21 @@ pub enum CreateError {
         /// Why.
         source: ChartError,
     },
+    /// What is signed beside a chart is not the chart.
+    #[error(
+        "the provenance file of chart {chart} is signed for other bytes: {url} names sha256 {}, \
+         the archive is {archive}", .named.join(", ")
+    )]
+    Provenance {
+        /// The chart.
+        chart: String,
+        /// Where the file is, redacted.
+        url: String,
+        /// The archive.
+        archive: Box<Digest>,
+        /// The digests it names, in hex.
+        named: Vec<String>,
+    },
     /// A manifest cannot be carried.
     #[error("{reference} cannot be carried")]
     Manifest {
@@ -231,6 +246,7 @@ impl Classify for CreateError {
             CreateError::Remote(error) => error.place(),
             CreateError::Trust { url, .. } | CreateError::Root { url, .. } => Some(url.to_string()),
             CreateError::Referrers { source, .. } => source.place(),
+            CreateError::Provenance { url, .. } => Some(url.clone()),
             CreateError::Format(error) => error.place(),
             _ => None,
         }
@@ -285,6 +301,10 @@ impl Classify for CreateError {
                 format!(
                     "say which one gets the tag: --tag {tag}=sha256:…; the other travels by digest"
                 )
+            }
+            CreateError::Provenance { .. } => {
+                "the archive or the file beside it was replaced; ask whoever publishes the chart"
+                    .to_owned()
             }
             CreateError::ChartDigest { .. } => {
                 "the repository has replaced a published chart; do not use it before you know why"

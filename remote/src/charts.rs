@@ -18,6 +18,7 @@ use crate::client::Client;
 use crate::error::{Fault, RemoteError};
 use crate::fetch::{Fetched, web_url};
 use crate::helm::{HelmIndex, MAX_HELM_INDEX, Read};
+use crate::provenance::Beside;
 
 /// Largest chart archive: what the existing program accepts.
 pub const MAX_CHART: u64 = 64 << 20;
@@ -40,6 +41,8 @@ pub struct ChartFetched {
     pub url: String,
     /// What surrounds the archive in a registry; `None` from a Helm repository.
     pub oci: Option<OciChart>,
+    /// Where the provenance file would be; `None` from a registry.
+    pub(crate) provenance: Option<Beside>,
 }
 
 /// A chart's manifest and config in a registry.
@@ -94,7 +97,7 @@ impl Client {
         let entry = index
             .find(name, version)
             .map_err(|why| wrong(Fault::NoChart(why)))?;
-        let fetched = self.archive(&place, base, &entry.urls).await?;
+        let (fetched, address) = self.archive(&place, base, &entry.urls).await?;
         Ok(ChartFetched {
             repository: repository.clone(),
             name: name.to_owned(),
@@ -103,20 +106,24 @@ impl Client {
             archive: fetched.bytes,
             url: fetched.url,
             oci: None,
+            provenance: Some(Beside::of_archive(&address)),
         })
     }
 
-    /// The archive at the first of `addresses` that has it.
+    /// The archive at the first of `addresses` that has it, and where that was.
     async fn archive(
         &self,
         place: &str,
         base: &str,
         addresses: &[String],
-    ) -> Result<Fetched, RemoteError> {
+    ) -> Result<(Fetched, String), RemoteError> {
         let mut failed = None;
         for address in addresses {
             let fetched = match resolve(base, address) {
-                Ok(url) => self.fetch_at(&url, MAX_CHART).await,
+                Ok(url) => match self.fetch_at(&url, MAX_CHART).await {
+                    Ok(fetched) => Ok((fetched, url)),
+                    Err(error) => Err(error),
+                },
                 Err(why) => Err(RemoteError::new(place, Fault::Shape(why))),
             };
             match fetched {
@@ -269,6 +276,7 @@ impl Client {
                 manifest: manifest.bytes,
                 config: config_bytes,
             }),
+            provenance: None,
         })
     }
 }

@@ -21,6 +21,7 @@ mod keygen;
 mod killed;
 mod main_job;
 mod plan;
+mod provenance;
 mod pruning;
 mod publisher;
 mod publishing;

@@ -1,17 +1,18 @@
 //! One chart. From a registry it keeps its manifest; from a classic Helm repository it gets
-//! one that is computed from the archive alone, so that every mirror shows the same digest.
+//! one that is computed from the archive, and the provenance file where there is one, so that
+//! every mirror shows the same digest.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use kubepkg_core::bundle::head::{Class, HeadChart};
-use kubepkg_core::chart::{check_config, oci_form_as};
-use kubepkg_core::descriptor::{Descriptor, media_type};
-use kubepkg_core::digest::{Algorithm, Digest};
+use kubepkg_core::chart::{Attested, attested, check_config, oci_form_with};
+use kubepkg_core::descriptor::Descriptor;
+use kubepkg_core::digest::Digest;
 use kubepkg_core::manifest::Manifest;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::ChartPin;
-use kubepkg_remote::{ChartFetched, Client, OciChart, Registry};
+use kubepkg_remote::{ChartFetched, Client, OciChart, Provenance, Registry};
 
 use super::{Collected, referrers};
 use crate::CreateError;
@@ -44,7 +45,11 @@ pub async fn collect(
             })?;
             from_registry(registry, oci, &mut collected).await?
         }
-        None => computed(&fetched, pin.archive.algorithm(), name, &mut collected)?,
+        None => {
+            let beside = client.provenance(&fetched).await?;
+            let signed = provenance(beside, &fetched, &name, &mut collected.notes)?;
+            computed(&fetched, &pin, signed, name, &mut collected)?
+        }
     };
     collected.have(pin.archive, Class::Chart, fetched.archive);
     collected.charts.push(HeadChart {
@@ -80,21 +85,78 @@ async fn from_registry(
     Ok(oci.descriptor.clone())
 }
 
+/// The provenance file to carry with the chart `name`. One that is signed for other bytes than
+/// its archive would only fail where somebody trusts in it; one that is none is left out.
+fn provenance(
+    beside: Provenance,
+    fetched: &ChartFetched,
+    name: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Bytes>, CreateError> {
+    let (url, bytes) = match beside {
+        Provenance::None => return Ok(None),
+        Provenance::Withheld { url } => {
+            notes.push(format!(
+                "chart {name} is carried without a provenance file: {url} is forbidden (HTTP \
+                 status 403), which object stores also say of what does not exist"
+            ));
+            return Ok(None);
+        }
+        Provenance::File { url, bytes } => (url, bytes),
+    };
+    // Helm knows sha256 only, whatever the package pins the archive by
+    let archive = Digest::sha256(&fetched.archive);
+    match attested(&bytes, &archive.hex()) {
+        Attested::Archive => Ok(Some(bytes)),
+        Attested::Other(named) => Err(CreateError::Provenance {
+            chart: name.to_owned(),
+            url,
+            archive: Box::new(archive),
+            named: named.into_iter().collect(),
+        }),
+        Attested::Nothing => {
+            notes.push(format!(
+                "chart {name} is carried with a provenance file that names no digest of its \
+                 archive: {url}"
+            ));
+            Ok(Some(bytes))
+        }
+        Attested::NotSigned => {
+            notes.push(format!(
+                "chart {name} is carried without a provenance file: what {url} gives is no \
+                 signed text"
+            ));
+            Ok(None)
+        }
+    }
+}
+
 fn computed(
     fetched: &ChartFetched,
-    algorithm: Algorithm,
+    pin: &ChartPin,
+    provenance: Option<Bytes>,
     name: String,
     into: &mut Collected,
 ) -> Result<Descriptor, CreateError> {
-    let form = oci_form_as(&fetched.archive, algorithm).map_err(|source| CreateError::Chart {
+    let signed = provenance.map(|bytes| (Digest::sha256(&bytes), bytes));
+    let beside = signed.as_ref().map(|(d, bytes)| (*d, bytes.len() as u64));
+    let form = oci_form_with(&fetched.archive, pin.archive.algorithm(), beside);
+    let form = form.map_err(|source| CreateError::Chart {
         chart: name,
         source,
     })?;
-    let manifest = Bytes::from(form.manifest);
-    let config = Bytes::from(form.config);
-    let digest = Digest::sha256(&manifest);
-    let descriptor = Descriptor::new(media_type::OCI_MANIFEST, digest, manifest.len() as u64);
-    into.have(digest, Class::Manifest, manifest);
-    into.have(Digest::sha256(&config), Class::Config, config);
-    Ok(descriptor)
+    into.have(
+        form.manifest_descriptor.digest,
+        Class::Manifest,
+        form.manifest.into(),
+    );
+    into.have(
+        form.config_descriptor.digest,
+        Class::Config,
+        form.config.into(),
+    );
+    if let Some((digest, bytes)) = signed {
+        into.have(digest, Class::Chart, bytes);
+    }
+    Ok(form.manifest_descriptor)
 }

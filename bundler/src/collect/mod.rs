@@ -51,6 +51,8 @@ pub struct Collected {
     pub lacking: Vec<(String, CreateError)>,
     /// What was left out because of them.
     pub holes: Vec<Hole>,
+    /// What should be said.
+    pub notes: Vec<String>,
 }
 
 impl Collected {
@@ -95,6 +97,7 @@ impl Collected {
         self.referrers.extend(other.referrers);
         self.lacking.extend(other.lacking);
         self.holes.extend(other.holes);
+        self.notes.extend(other.notes);
         for (digest, (class, bytes)) in other.here {
             self.have(digest, class, bytes);
         }
@@ -152,6 +155,7 @@ pub async fn collect(
     all.referrers.dedup();
     all.holes.sort();
     all.holes.dedup();
+    all.notes.sort();
     Ok(all)
 }
 

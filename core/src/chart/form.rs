@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ChartError, oci_form_as, read};
+use super::{ChartError, oci_form_with, read};
 use crate::descriptor::{Descriptor, media_type};
 use crate::digest::Digest;
 use crate::manifest::{Content, Manifest};
@@ -114,13 +114,15 @@ pub fn check_config(config: &[u8], archive: &[u8]) -> Result<(), ChartError> {
 }
 
 /// A chart of a classic repository, whose archive is pinned as `pin`: its manifest has one
-/// form, computed from the archive, and `manifest` must be it.
+/// form, computed from the archive and from digest and size of the provenance file it names, if
+/// it names one, and `manifest` must be it.
 pub fn check_computed(
     manifest: &Descriptor,
     archive: &[u8],
     pin: &Digest,
+    provenance: Option<(Digest, u64)>,
 ) -> Result<(), ChartError> {
-    let form = oci_form_as(archive, pin.algorithm())?;
+    let form = oci_form_with(archive, pin.algorithm(), provenance)?;
     if form.archive_descriptor.digest == *pin && form.manifest_descriptor == *manifest {
         return Ok(());
     }
@@ -186,13 +188,28 @@ mod tests {
         let archive = tgz(&[("web/Chart.yaml", b"name: web\nversion: 1.0.0\n")]);
         for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
             let pin = Digest::of(algorithm, &archive);
-            let form = oci_form_as(&archive, algorithm).unwrap();
-            check_computed(&form.manifest_descriptor, &archive, &pin).unwrap();
-            let mut other = form.manifest_descriptor.clone();
-            other.digest = Digest::sha256("other");
-            assert!(check_computed(&other, &archive, &pin).is_err());
-            let other = tgz(&[("web/Chart.yaml", b"name: web\nversion: 1.0.1\n")]);
-            assert!(check_computed(&form.manifest_descriptor, &other, &pin).is_err());
+            let file = Some((Digest::sha256("signed"), 6));
+            let (bare, signed) = (None, file);
+            for provenance in [bare, signed] {
+                let form = oci_form_with(&archive, algorithm, provenance).unwrap();
+                let check = |manifest: &Descriptor, archive: &[u8], provenance| {
+                    check_computed(manifest, archive, &pin, provenance)
+                };
+                check(&form.manifest_descriptor, &archive, provenance).unwrap();
+                let mut other = form.manifest_descriptor.clone();
+                other.digest = Digest::sha256("other");
+                assert!(check(&other, &archive, provenance).is_err());
+                let other = tgz(&[("web/Chart.yaml", b"name: web\nversion: 1.0.1\n")]);
+                assert!(check(&form.manifest_descriptor, &other, provenance).is_err());
+                // neither without what it names, nor with another file or size
+                for wrong in [
+                    if provenance.is_some() { bare } else { signed },
+                    Some((Digest::sha256("other"), 6)),
+                    Some((Digest::sha256("signed"), 7)),
+                ] {
+                    assert!(check(&form.manifest_descriptor, &archive, wrong).is_err());
+                }
+            }
         }
     }
 }

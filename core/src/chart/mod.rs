@@ -1,7 +1,7 @@
 //! Helm charts: metadata out of an archive, and the OCI form of a chart that came from a
 //! classic Helm repository.
 //!
-//! The OCI form is computed from the archive alone, so every mirror shows the same digests. Its
+//! The OCI form is computed from the archive, and the provenance file where there is one, so every mirror shows the same digests. Its
 //! config is byte for byte what `helm push` writes. Its manifest is not: Helm puts the time
 //! of the push into it.
 
@@ -9,13 +9,15 @@ mod archive;
 mod form;
 mod metadata;
 mod oci;
+mod provenance;
 
 use crate::error::{Classify, Kind};
 use crate::yaml::YamlError;
 
 pub use form::{Config, MAX_CONFIG, Parts, check_computed, check_config, parts};
 pub use metadata::{Dependency, Maintainer, Metadata};
-pub use oci::{ChartForm, oci_form, oci_form_as};
+pub use oci::{ChartForm, oci_form, oci_form_as, oci_form_with};
+pub use provenance::{Attested, MAX_PROVENANCE, attested};
 
 /// Largest chart archive. Helm's own limit for what it unpacks is 100 MiB.
 pub const MAX_ARCHIVE: u64 = 64 * 1024 * 1024;

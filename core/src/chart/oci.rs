@@ -13,7 +13,8 @@ const TITLE: &str = "org.opencontainers.image.title";
 const VERSION: &str = "org.opencontainers.image.version";
 const CREATED: &str = "org.opencontainers.image.created";
 
-/// A chart as a registry holds it: three blobs, of which the archive is the one that was given.
+/// A chart as a registry holds it: its blobs, of which the archive and the provenance file are
+/// those that were given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartForm {
     /// Bytes of the config.
@@ -26,6 +27,8 @@ pub struct ChartForm {
     pub config_descriptor: Descriptor,
     /// Descriptor of the archive.
     pub archive_descriptor: Descriptor,
+    /// Descriptor of the provenance file.
+    pub provenance_descriptor: Option<Descriptor>,
     /// Descriptor of the manifest.
     pub manifest_descriptor: Descriptor,
 }
@@ -37,7 +40,7 @@ struct Wire<'a> {
     schema_version: u32,
     media_type: &'static str,
     config: &'a Descriptor,
-    layers: [&'a Descriptor; 1],
+    layers: Vec<&'a Descriptor>,
     annotations: BTreeMap<String, String>,
 }
 
@@ -48,15 +51,30 @@ pub fn oci_form(archive: &[u8]) -> Result<ChartForm, ChartError> {
 
 /// [`oci_form`] for an archive that is pinned by a digest of `algorithm`.
 pub fn oci_form_as(archive: &[u8], algorithm: Algorithm) -> Result<ChartForm, ChartError> {
+    oci_form_with(archive, algorithm, None)
+}
+
+/// [`oci_form_as`] of a chart with a provenance file of this digest and size, if any.
+///
+/// The archive is the first layer. Helm sorts the two by digest and finds them by their media
+/// types; other readers take the first layer for the chart.
+pub fn oci_form_with(
+    archive: &[u8],
+    algorithm: Algorithm,
+    provenance: Option<(Digest, u64)>,
+) -> Result<ChartForm, ChartError> {
     let metadata = read(archive)?;
     let config = metadata.to_json();
     let config_descriptor = descriptor(media_type::HELM_CONFIG, Algorithm::Sha256, &config);
     let archive_descriptor = descriptor(media_type::HELM_CHART, algorithm, archive);
+    let provenance_descriptor =
+        provenance.map(|(digest, size)| Descriptor::new(media_type::HELM_PROVENANCE, digest, size));
+    let layers = std::iter::once(&archive_descriptor).chain(&provenance_descriptor);
     let wire = Wire {
         schema_version: 2,
         media_type: media_type::OCI_MANIFEST,
         config: &config_descriptor,
-        layers: [&archive_descriptor],
+        layers: layers.collect(),
         annotations: annotations(&metadata),
     };
     let manifest =
@@ -73,6 +91,7 @@ pub fn oci_form_as(archive: &[u8], algorithm: Algorithm) -> Result<ChartForm, Ch
         metadata,
         config_descriptor,
         archive_descriptor,
+        provenance_descriptor,
         manifest_descriptor,
     })
 }
@@ -197,6 +216,35 @@ mod tests {
     }
 
     const GOLDEN: &str = "sha256:dfd941300bdaa791ce22143b7d8c9f9c7c851714c2b44d97ee22fd8886460dda";
+
+    #[test]
+    fn a_provenance_file_is_the_second_layer_and_changes_nothing_else() {
+        let archive = CHARTS[0].3;
+        let file = (Digest::sha256("signed"), 6);
+        let form = oci_form_with(archive, Algorithm::Sha256, Some(file)).unwrap();
+        assert_eq!(
+            form.manifest_descriptor.digest.to_string(),
+            GOLDEN_WITH_PROVENANCE
+        );
+        let manifest = Manifest::parse(&form.manifest, Some(media_type::OCI_MANIFEST)).unwrap();
+        let provenance = Descriptor::new(media_type::HELM_PROVENANCE, file.0, file.1);
+        let blobs = manifest.blobs();
+        assert_eq!(
+            blobs,
+            [
+                &form.config_descriptor,
+                &form.archive_descriptor,
+                &provenance
+            ]
+        );
+        let without = oci_form(archive).unwrap();
+        let bare = Manifest::parse(&without.manifest, None).unwrap();
+        assert_eq!(blobs[..2], bare.blobs());
+        assert_eq!(manifest.annotations, bare.annotations);
+    }
+
+    const GOLDEN_WITH_PROVENANCE: &str =
+        "sha256:314349d8a81334aaace8946d8e7ec3c0c681805c64f1e8d06b2a0e7f53bf7722";
 
     #[test]
     fn a_chart_cannot_claim_to_be_another_one() {

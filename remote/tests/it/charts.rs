@@ -1,11 +1,11 @@
 //! Charts from Helm repositories and registries.
 
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use kubepkg_core::Digest;
 use kubepkg_core::descriptor::media_type;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::location::CanonicalUrl;
-use kubepkg_remote::{Client, Fault};
+use kubepkg_remote::{Client, Fault, Provenance};
 
 use crate::server::{Server, client, options, serve_manifest, status};
 
@@ -67,6 +67,51 @@ async fn from_a_helm_repository() {
 }
 
 #[tokio::test]
+async fn what_lies_beside_an_archive() {
+    const PROV: &str = "/stable/charts/web-1.2.0.tgz.prov";
+    type Said = fn(usize) -> Response;
+    let answers: [(Said, &str); 6] = [
+        (|_| "signed".into_response(), "file"),
+        (|_| status(404), "none"),
+        (|_| status(403), "withheld"),
+        (|_| status(401), "error"),
+        (
+            |before| match before {
+                0 => status(503),
+                _ => "signed".into_response(),
+            },
+            "file",
+        ),
+        (|_| vec![b' '; (2 << 20) + 1].into_response(), "error"),
+    ];
+    for (answer, want) in answers {
+        let server = Server::start(move |seen| match seen.path.as_str() {
+            "/stable/index.yaml" => INDEX.into_response(),
+            "/stable/charts/web-1.2.0.tgz" => "archive".into_response(),
+            PROV => answer(seen.before),
+            _ => status(404),
+        })
+        .await;
+        let (client, repository) = (client(), url(&server.url("/stable")));
+        let chart = client.chart(&repository, "web", "1.2.0").await.unwrap();
+        assert_eq!(server.count(PROV), 0, "only for whoever wants it");
+        let got = match client.provenance(&chart).await {
+            Ok(Provenance::None) => "none",
+            Ok(Provenance::Withheld { .. }) => "withheld",
+            Ok(Provenance::File { url, bytes }) => {
+                assert_eq!((url, &*bytes), (server.url(PROV), &b"signed"[..]));
+                "file"
+            }
+            Err(error) => {
+                assert_eq!(error.place(), Some(server.url(PROV)));
+                "error"
+            }
+        };
+        assert_eq!(got, want);
+    }
+}
+
+#[tokio::test]
 async fn from_a_folder() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("my charts");
@@ -74,8 +119,14 @@ async fn from_a_folder() {
     std::fs::write(folder.join("index.yaml"), INDEX).unwrap();
     std::fs::write(folder.join("charts/web-1.2.0.tgz"), "archive").unwrap();
     let repository = url(&format!("file://{}", folder.display()));
-    let got = client().chart(&repository, "web", "1.2.0").await.unwrap();
+    let client = client();
+    let got = client.chart(&repository, "web", "1.2.0").await.unwrap();
     assert_eq!(got.archive, "archive");
+    let beside = client.provenance(&got).await.unwrap();
+    assert_eq!(beside, Provenance::None);
+    std::fs::write(folder.join("charts/web-1.2.0.tgz.prov"), "signed").unwrap();
+    let beside = client.provenance(&got).await.unwrap();
+    assert!(matches!(beside, Provenance::File { bytes, .. } if bytes == "signed"));
 }
 
 #[tokio::test]

@@ -406,8 +406,20 @@ fn a_classic_chart_has_the_manifest_of_its_archive() {
     let archive = chart_of("1.0.0+up1");
     for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
         let mut sample = Sample::empty();
-        sample.classic_chart("https://charts.example.com", "web", &archive, algorithm);
+        sample.classic_chart("https://c.example.com", "web", &archive, algorithm, None);
         charts_of(&sample).unwrap();
+        let mut sample = Sample::empty();
+        let file = Some(&b"signed"[..]);
+        sample.classic_chart("https://c.example.com", "web", &archive, algorithm, file);
+        charts_of(&sample).unwrap();
+        // named by its manifest, it has to be there
+        let file = Digest::sha256(b"signed");
+        sample.head.blobs.retain(|blob| blob.digest != file);
+        let error = charts_of(&sample).unwrap_err();
+        assert!(
+            matches!(error.faults[..], [Fault::Missing { digest, .. }] if digest == file),
+            "{error}"
+        );
     }
     // the right archive in a manifest of somebody's own
     let mut sample = Sample::empty();

@@ -170,8 +170,12 @@ impl Sample {
         name: &str,
         archive: &[u8],
         algorithm: Algorithm,
+        provenance: Option<&[u8]>,
     ) {
-        let form = chart::oci_form_as(archive, algorithm).unwrap();
+        let provenance = provenance
+            .map(|file| self.blob(Class::Chart, media_type::HELM_PROVENANCE, file))
+            .map(|file| (file.digest, file.size));
+        let form = chart::oci_form_with(archive, algorithm, provenance).unwrap();
         self.blob(Class::Manifest, media_type::OCI_MANIFEST, &form.manifest);
         self.blob(Class::Config, media_type::HELM_CONFIG, &form.config);
         let archive = self.blob_of(algorithm, Class::Chart, media_type::HELM_CHART, archive);

@@ -1,4 +1,5 @@
-//! Charts: packages pin only archives, so what surrounds an archive must follow from it.
+//! Charts: packages pin only archives, so what surrounds an archive must follow from it. A
+//! provenance file may be beside it: its own signature speaks for it.
 
 use super::closure::Closure;
 use super::fault::{ClosureError, Fault};
@@ -16,17 +17,16 @@ pub fn charts<E: From<ClosureError>>(
 ) -> Result<(), E> {
     let mut faults = Vec::new();
     for chart in &head.charts {
+        let node = closure.manifests.get(&chart.manifest.digest);
+        let Some(Ok(blobs)) = node.map(|node| &node.chart) else {
+            faults.push(fault(chart, "it is not in the bundle"));
+            continue;
+        };
         let archive = read(&chart.archive, MAX_ARCHIVE)?;
         let checked = match chart.repository.scheme() {
-            "oci" => {
-                let node = closure.manifests.get(&chart.manifest.digest);
-                let Some(Ok(blobs)) = node.map(|node| &node.chart) else {
-                    faults.push(fault(chart, "it is not in the bundle"));
-                    continue;
-                };
-                check_config(&read(&blobs.config, MAX_CONFIG)?, &archive)
-            }
-            _ => check_computed(&chart.manifest, &archive, &chart.archive),
+            "oci" => check_config(&read(&blobs.config, MAX_CONFIG)?, &archive),
+            // that the provenance file is there was seen when its manifest was walked
+            _ => check_computed(&chart.manifest, &archive, &chart.archive, blobs.provenance),
         };
         if let Err(error) = checked {
             faults.push(fault(chart, &error.to_string()));

@@ -26,11 +26,13 @@ pub(super) struct Node {
     pub chart: Result<Box<ChartBlobs>, &'static str>,
 }
 
-/// Config and archive of a chart.
+/// Config, archive and provenance file of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChartBlobs {
     pub config: Digest,
     pub archive: Digest,
+    /// Digest and size.
+    pub provenance: Option<(Digest, u64)>,
 }
 
 impl Node {
@@ -49,6 +51,7 @@ impl Node {
                 Box::new(ChartBlobs {
                     config: parts.config.digest,
                     archive: parts.archive.digest,
+                    provenance: parts.provenance.map(|file| (file.digest, file.size)),
                 })
             }),
         }
