@@ -9,6 +9,7 @@ use kubepkg_core::location::{LocationError, redacted};
 use kubepkg_core::manifest::ManifestError;
 use kubepkg_core::reference::ParseReferenceError;
 
+use crate::http::root_cause;
 use crate::limit::Limit;
 
 /// A failure and the place it concerns: a redacted URL, a reference, or a file.
@@ -102,6 +103,19 @@ pub enum Fault {
     /// The server's certificate or its TLS is not acceptable.
     #[error("no secure connection can be made")]
     Tls(#[source] reqwest::Error),
+    /// The HTTP proxy on the way lets nothing through.
+    #[error("{}", refused_by_proxy(.proxy, .host, *.login))]
+    Proxy {
+        /// `host[:port]` of the proxy.
+        proxy: String,
+        /// `host[:port]` that was to be reached.
+        host: String,
+        /// Whether the proxy wants to know who asks.
+        login: bool,
+        /// How it failed, where there is more to say.
+        #[source]
+        source: Option<reqwest::Error>,
+    },
     /// It does not exist there.
     #[error("it does not exist there")]
     NotFound,
@@ -204,6 +218,19 @@ pub enum Fault {
     Sink(#[source] io::Error),
 }
 
+/// What to do where a server is not content with the certificate shown to it.
+const OUR_CERTIFICATE: &str = "the server wants to see a certificate: show one that it accepts with \
+     --cert FILE --cert-key FILE, or name it as `client` in --hosts-dir";
+
+/// Whether a failure of TLS is the server's complaint about our certificate, or that there is none.
+fn is_about_ours(cause: &str) -> bool {
+    let alert = cause.rsplit_once("fatal alert: ").map(|(_, alert)| alert);
+    matches!(
+        alert,
+        Some("CertificateRequired" | "BadCertificate" | "CertificateUnknown" | "UnknownCA")
+    )
+}
+
 /// Which credentials a refused request carried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
@@ -223,6 +250,13 @@ fn said(message: &str) -> String {
     match message {
         "" => String::new(),
         message => format!(": {message}"),
+    }
+}
+
+fn refused_by_proxy(proxy: &str, host: &str, login: bool) -> String {
+    match login {
+        true => format!("the proxy {proxy} wants a user and password before it leads to {host}"),
+        false => format!("the proxy {proxy} gives no connection to {host}"),
     }
 }
 
@@ -298,6 +332,7 @@ impl Classify for RemoteError {
             | Fault::Status { .. }
             | Fault::RateLimited { .. }
             | Fault::Network(_)
+            | Fault::Proxy { .. }
             | Fault::Changed
             | Fault::Cut { .. } => Kind::Remote,
         }
@@ -316,6 +351,10 @@ impl Classify for RemoteError {
                 "install the package ca-certificates, or name a PEM file with --ca-file FILE"
                     .to_owned(),
             ),
+            Fault::Tls(error) if is_about_ours(&root_cause(error)) => Some(OUR_CERTIFICATE.to_owned()),
+            Fault::Status { message, .. } if message.contains("SSL certificate") => {
+                Some(OUR_CERTIFICATE.to_owned())
+            }
             Fault::Tls(_) => Some(
                 "if the server's certificate comes from an authority of your own, name it with \
                  --ca-file FILE; if the server speaks plain HTTP, --plain-http HOST allows that"
@@ -342,6 +381,16 @@ impl Classify for RemoteError {
                  URL fetches through a registry nearby"
                     .to_owned(),
             ),
+            Fault::Proxy { host, login, .. } => Some(match login {
+                true => "name a user in the address of the proxy, as in \
+                         HTTPS_PROXY=http://USER:PASSWORD@PROXY:PORT (HTTP_PROXY for plain HTTP)"
+                    .to_owned(),
+                false => format!(
+                    "the proxy is the one in HTTPS_PROXY (HTTP_PROXY for plain HTTP): check its \
+                     address, user and password, and whether it may lead to {host}; \
+                     NO_PROXY={host} goes past it"
+                ),
+            }),
             Fault::RateLimited { host, .. } => Some(format!(
                 "try again later; log in, for registries allow more to those they know: \
                  `docker login {host}` or `skopeo login {host}`; or ask for less at once: \
@@ -370,6 +419,8 @@ impl Fault {
         match self {
             Fault::Status { status, .. } => crate::retry::is_transient(*status),
             Fault::RateLimited { .. } | Fault::Network(_) | Fault::Cut { .. } => true,
+            // A proxy that knows us may lead there in a moment.
+            Fault::Proxy { login, .. } => !login,
             _ => false,
         }
     }
@@ -403,6 +454,35 @@ mod tests {
         assert_eq!(in_words(text), "no \\u{1b} access; UNKNOWN");
         assert_eq!(in_words("plain"), "plain");
         assert_eq!(in_words(r#"{"token":"x"}"#), r#"{"token":"x"}"#);
+    }
+
+    #[test]
+    fn a_server_that_complains_of_our_certificate_is_understood() {
+        for (cause, ours) in [
+            ("received fatal alert: CertificateRequired", true),
+            ("received fatal alert: UnknownCA", true),
+            ("received fatal alert: ProtocolVersion", false),
+            ("invalid peer certificate: UnknownIssuer", false),
+        ] {
+            assert_eq!(is_about_ours(cause), ours, "{cause}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_lets_nothing_through_is_named() {
+        for (login, word, passing) in [(true, "USER:PASSWORD", false), (false, "NO_PROXY=h", true)]
+        {
+            let fault = Fault::Proxy {
+                proxy: "proxy.example:3128".to_owned(),
+                host: "h".to_owned(),
+                login,
+                source: None,
+            };
+            let error = RemoteError::new("h/a:1", fault);
+            assert!(error.to_string().contains("proxy.example:3128"), "{error}");
+            assert!(error.hint().unwrap().contains(word), "{:?}", error.hint());
+            assert_eq!(error.retry(), passing);
+        }
     }
 
     #[test]

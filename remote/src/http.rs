@@ -12,13 +12,13 @@ use reqwest::Response;
 use url::Url;
 
 use crate::address::{PlainHosts, host_of, is_loopback_url};
-use crate::error::{Fault, Given, RemoteError, in_words, shown_url};
+use crate::error::{Fault, Given, RemoteError, in_words, shown, shown_url};
 use crate::hosts::{Hosts, Slot};
 use crate::limit::Limit;
 use crate::options::{Options, Wait};
-use crate::redirect;
 use crate::retry::{Retry, Tries, is_transient};
 use crate::tls::{Certificates, Line};
+use crate::{proxy, redirect};
 
 /// How much of an error's body is looked at: registries answer with some hundred bytes.
 const MAX_EXCERPT: usize = 8 << 10;
@@ -213,7 +213,7 @@ impl Http {
             }
             Ok(response) => Ok(Answer { response, slot }),
             Err(error) => {
-                let fault = fault_of(error);
+                let fault = fault_of(error, &ask.url);
                 if fault.is_passing() {
                     slot.failed(&self.retry, None);
                 }
@@ -362,22 +362,16 @@ impl Answer {
     /// without credentials.
     pub(crate) async fn refusal(self, place: &str) -> RemoteError {
         let status = self.response.status().as_u16();
-        let host = host_of(self.response.url());
+        let url = self.response.url().clone();
+        let message = self.words().await;
         let fault = match status {
-            404 | 410 => {
-                self.went_well();
-                Fault::NotFound
-            }
             401 | 403 => Fault::Denied {
                 status,
-                host,
+                host: host_of(&url),
                 given: Given::None,
-                message: self.words().await,
+                message,
             },
-            _ => Fault::Status {
-                status,
-                message: self.words().await,
-            },
+            _ => fault_of_status(status, &url, message),
         };
         RemoteError::new(place, fault)
     }
@@ -390,7 +384,8 @@ async fn excerpt(mut response: Response) -> String {
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    if !kind.contains("json") && !kind.starts_with("text/plain") {
+    let page = kind.starts_with("text/html");
+    if !page && !kind.contains("json") && !kind.starts_with("text/plain") {
         return String::new();
     }
     let mut text = Vec::new();
@@ -401,11 +396,15 @@ async fn excerpt(mut response: Response) -> String {
             break;
         }
     }
-    in_words(&String::from_utf8_lossy(&text))
+    let text = String::from_utf8_lossy(&text);
+    match page {
+        true => shown(title(&text).unwrap_or_default()),
+        false => in_words(&text),
+    }
 }
 
 /// What a failed request means.
-pub(crate) fn fault_of(error: reqwest::Error) -> Fault {
+fn fault_of(error: reqwest::Error, url: &Url) -> Fault {
     // rustls reports a certificate it does not accept as invalid data.
     let tls = chain(&error)
         .filter_map(|e| e.downcast_ref::<io::Error>())
@@ -419,10 +418,39 @@ pub(crate) fn fault_of(error: reqwest::Error) -> Fault {
     }
     let error = error.without_url();
     if tls {
-        Fault::Tls(error)
-    } else {
-        Fault::Network(error)
+        return Fault::Tls(error);
     }
+    match proxy::before(url).filter(|_| error.is_connect()) {
+        Some(proxy) => Fault::Proxy {
+            proxy,
+            host: host_of(url),
+            login: root_cause(&error).contains("proxy authorization required"),
+            source: Some(error),
+        },
+        None => Fault::Network(error),
+    }
+}
+
+/// What a status means that is no success, of an answer that came from `url`.
+pub(crate) fn fault_of_status(status: u16, url: &Url, message: String) -> Fault {
+    match (status, proxy::before(url)) {
+        (404 | 410, _) => Fault::NotFound,
+        (407, Some(proxy)) => Fault::Proxy {
+            proxy,
+            host: host_of(url),
+            login: true,
+            source: None,
+        },
+        _ => Fault::Status { status, message },
+    }
+}
+
+/// The title of a page for people, which says what they are told: proxies and web servers answer
+/// with such pages.
+fn title(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("<title>")?;
+    let (title, _) = rest.split_once("</title>")?;
+    Some(title)
 }
 
 /// `error` and all its causes. `io::Error` hides the error it was made of from `source()`.

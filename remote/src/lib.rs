@@ -34,6 +34,7 @@ mod login;
 mod mirror;
 mod options;
 mod provenance;
+mod proxy;
 mod redirect;
 pub mod registry;
 mod retry;

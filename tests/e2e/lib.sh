@@ -75,6 +75,13 @@ must() {
     }
 }
 
+# lacking WHAT: a part that this machine cannot have. A failure for the build server, a notice for
+# people.
+lacking() {
+    echo "missing: $*"
+    [ -z "${CI:-}" ] || failed=$((failed + 1))
+}
+
 # Prints the closing line and ends the script: 0 when all checks held.
 finish() {
     finished=1

@@ -183,6 +183,11 @@ impl Endpoint {
         )
     }
 
+    /// The front door of the API, which is there for everybody.
+    pub(crate) fn front(&self) -> Result<Url, url::ParseError> {
+        format!("{}://{}{}/", self.scheme, self.host, self.base).parse()
+    }
+
     pub(crate) fn url(&self, place: &str, path: &str) -> Result<Url, RemoteError> {
         let text = format!("{}/{path}", self.root());
         let mut url: Url = text

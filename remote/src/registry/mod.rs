@@ -13,7 +13,7 @@ mod endpoint;
 mod referrers;
 mod token;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub use referrers::{MAX_REFERRERS, Referrer};
 use crate::client::Inner;
 use crate::credentials::{Credentials, Known};
 use crate::error::{Fault, Given, RemoteError};
-use crate::http::{Answer, Ask, Way, Whole};
+use crate::http::{Answer, Ask, Way, Whole, fault_of_status};
 use crate::login::{basic, bearer};
 use crate::retry::Tries;
 use challenge::Challenge;
@@ -78,6 +78,8 @@ pub(crate) struct Access {
     pub(crate) credentials: Credentials,
     tokens: Tokens,
     shunned: Arc<Shunned>,
+    /// Registries behind mirrors that have answered.
+    reached: tokio::sync::Mutex<HashSet<String>>,
 }
 
 impl Access {
@@ -86,6 +88,7 @@ impl Access {
             credentials,
             tokens: Tokens::default(),
             shunned: Arc::default(),
+            reached: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -236,6 +239,39 @@ impl Registry {
         })
     }
 
+    /// Whether the registry itself answers, which matters where mirrors could be asked instead.
+    /// One request finds out for all: there are many look-ups, and each would make its own tries
+    /// and pauses.
+    async fn reaches(&self, at: &Endpoint) -> bool {
+        let access = &self.inner.access;
+        let mut reached = access.reached.lock().await;
+        if access.shunned.contains(&at.host) {
+            return false;
+        }
+        if reached.contains(&at.host) {
+            return true;
+        }
+        let Ok(ask) = at.front().map(Ask::get) else {
+            return true;
+        };
+        let ask = Ask {
+            line: at.line.clone().map_or(Way::Own, Way::Host),
+            ..ask
+        };
+        let mut tries = self.inner.http.tries();
+        match self.inner.http.send(&at.host, &ask, &mut tries).await {
+            Err(error) if error.fault().is_passing() => {
+                tracing::info!(%error, "asking its mirrors instead");
+                access.shunned.add(&at.host);
+                return false;
+            }
+            Err(_) => {}
+            Ok(answer) => answer.went_well(),
+        }
+        reached.insert(at.host.clone());
+        true
+    }
+
     /// How often `at` is asked: where there is somebody else to ask, once.
     fn tries(&self, at: &Endpoint) -> Tries {
         match at.last {
@@ -369,6 +405,11 @@ impl Servers {
         &self.at
     }
 
+    /// The registry itself, where it is not the only one.
+    fn registry_behind(&self) -> Option<&Endpoint> {
+        self.further.first()
+    }
+
     /// The same with the registry itself first. Its mirrors are asked only where it cannot be
     /// reached.
     fn registry_first(mut self) -> Servers {
@@ -377,6 +418,11 @@ impl Servers {
             let first = std::mem::replace(&mut self.at, registry);
             self.further.push(first);
         }
+        self.answer_counts()
+    }
+
+    /// The same where the first answer is the one that counts.
+    fn answer_counts(mut self) -> Servers {
         self.answered_counts = true;
         self
     }
@@ -417,15 +463,10 @@ fn challenges(headers: &HeaderMap) -> Vec<Challenge> {
 
 /// The error an answer stands for, in the registry's own words.
 async fn refusal(answer: Answer, place: &str) -> RemoteError {
-    answer.went_well();
     let status = answer.response.status().as_u16();
-    match status {
-        404 | 410 => RemoteError::new(place, Fault::NotFound),
-        _ => {
-            let message = answer.words().await;
-            RemoteError::new(place, Fault::Status { status, message })
-        }
-    }
+    let url = answer.response.url().clone();
+    let message = answer.words().await;
+    RemoteError::new(place, fault_of_status(status, &url, message))
 }
 
 fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

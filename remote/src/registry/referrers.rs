@@ -87,7 +87,7 @@ impl Registry {
         reference: &Reference,
         subject: &Digest,
     ) -> Result<Vec<Descriptor>, RemoteError> {
-        let mut servers = self.attached_at(reference)?;
+        let mut servers = self.attached_at(reference).await?;
         loop {
             match self.by_api_at(servers.at(), reference, subject).await {
                 Err(error) => servers.next(error)?,
@@ -99,9 +99,12 @@ impl Registry {
     /// Where to ask for what is attached: a mirror that knows of nothing, or of an older list,
     /// may just not have the rest, so the registry itself is asked, and mirrors only where it
     /// cannot be reached.
-    fn attached_at(&self, reference: &Reference) -> Result<Servers, RemoteError> {
+    async fn attached_at(&self, reference: &Reference) -> Result<Servers, RemoteError> {
         let servers = self.servers(reference, Purpose::Resolve)?;
-        Ok(servers.registry_first())
+        match servers.registry_behind() {
+            Some(registry) if !self.reaches(registry).await => Ok(servers.answer_counts()),
+            _ => Ok(servers.registry_first()),
+        }
     }
 
     async fn by_api_at(
@@ -155,7 +158,7 @@ impl Registry {
         let Some(reference) = with_tag(reference, schema) else {
             return Ok(Vec::new());
         };
-        let servers = self.attached_at(&reference)?;
+        let servers = self.attached_at(&reference).await?;
         let index = match self.manifest_from(servers, &reference).await {
             Ok(index) => index,
             Err(error) if error.is_not_found() => return Ok(Vec::new()),
@@ -187,7 +190,7 @@ impl Registry {
         let Some(reference) = with_tag(reference, &format!("{schema}.{ending}")) else {
             return Ok(None);
         };
-        let servers = self.attached_at(&reference)?;
+        let servers = self.attached_at(&reference).await?;
         match self.resolve_from(servers, &reference).await {
             Ok(manifest) if manifest.digest == *subject => Ok(None),
             Ok(manifest) => Ok(Some(Referrer {

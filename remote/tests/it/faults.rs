@@ -355,3 +355,21 @@ async fn a_queue_that_moves_is_waited_in() {
     registry.manifest(&server.image("a:1")).await.unwrap_err();
     assert_eq!(server.seen().len(), 5);
 }
+
+#[tokio::test]
+async fn of_a_page_for_people_the_title_is_told() {
+    let server = Server::start(|_| {
+        let page = "<html><head><title>400 No required SSL certificate was sent</title></head>";
+        let headers = [("content-type", "text/html")];
+        (StatusCode::BAD_REQUEST, headers, page).into_response()
+    })
+    .await;
+    let registry = client().registry();
+    let error = registry.manifest(&server.image("a:1")).await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.ends_with("status 400: 400 No required SSL certificate was sent"),
+        "{text}"
+    );
+    assert!(error.hint().unwrap().contains("--cert"));
+}

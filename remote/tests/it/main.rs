@@ -12,6 +12,7 @@ mod download;
 mod faults;
 mod fetch;
 mod peer;
+mod proxies;
 mod referrers;
 mod secrets;
 mod server;

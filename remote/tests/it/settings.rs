@@ -208,5 +208,30 @@ async fn what_is_attached_is_asked_of_the_registry_itself() {
     let found = registry.referrers(&image, &subject).await.unwrap();
     assert!(found.is_empty());
     assert!(mirror.seen().is_empty());
+    // one request finds out that it answers, whatever hangs on how many manifests
+    assert_eq!(origin.seen().len(), 1 + 5);
+    let other = kubepkg_core::Digest::sha256(b"y");
+    registry.referrers(&image, &other).await.unwrap();
+    assert_eq!(origin.seen().len(), 1 + 5 + 5);
+    assert_eq!(origin.seen()[0].path, "/v2/");
+}
+
+#[tokio::test]
+async fn a_registry_that_is_away_is_noticed_once_and_its_mirror_tells_what_is_attached() {
+    let subject = kubepkg_core::Digest::sha256(b"x");
+    let tag = format!("sha256-{}.sig", subject.hex());
+    let mirror = Server::start(move |seen| match seen.path.contains(&tag) {
+        true => serve_manifest(&manifest("signature").0, OCI),
+        false => status(404),
+    })
+    .await;
+    let origin = Server::start(|_| status(502)).await;
+    let (registry, _folder) = behind(&mirror, &origin);
+    let image: Reference = "registry.example.com/a:1".parse().unwrap();
+    for _ in 0..20 {
+        let found = registry.referrers(&image, &subject).await.unwrap();
+        assert_eq!(found.len(), 1);
+    }
+    // the tries of one request
     assert_eq!(origin.seen().len(), 5);
 }
