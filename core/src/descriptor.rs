@@ -98,6 +98,19 @@ pub struct Platform {
     pub os_version: Option<String>,
 }
 
+impl Platform {
+    /// Whether `text` reads like a platform as people write one: `os/architecture` or
+    /// `os/architecture/variant`.
+    pub fn is_name(text: &str) -> bool {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        let parts: Vec<&str> = text.split('/').collect();
+        matches!(parts.len(), 2 | 3)
+            && parts
+                .iter()
+                .all(|part| !part.is_empty() && part.bytes().all(legal))
+    }
+}
+
 impl std::fmt::Display for Platform {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.os, self.architecture)?;

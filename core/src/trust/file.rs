@@ -6,6 +6,7 @@ use super::entry::{Anchor, Entry, entry_id, mark_shared_keys};
 use super::keyset::{KeySet, KeySetError};
 use super::known::KNOWN_ID;
 use super::prefix::PrefixError;
+use crate::descriptor::Platform;
 use crate::error::{Classify, Kind, shown};
 use crate::keys::{KeyError, PublicKey};
 use crate::location::{CanonicalUrl, UrlError};
@@ -232,7 +233,7 @@ impl Reader<'_> {
         let optional = |of, keys: Option<FileKeys>| keys.map(|keys| self.set(&name, of, keys));
         let locations = from.locations.iter().map(|text| text.parse());
         let locations = locations.collect::<Result<Vec<_>, _>>();
-        if let Some(platform) = from.platforms.iter().find(|text| !is_platform(text)) {
+        if let Some(platform) = from.platforms.iter().find(|text| !Platform::is_name(text)) {
             return Err(TrustFileError::Platform {
                 entry: name,
                 platform: shown(platform),
@@ -297,15 +298,6 @@ fn is_id(id: &str) -> bool {
         && id != KNOWN_ID
         && !id.starts_with(['.', '-'])
         && id.bytes().all(legal)
-}
-
-fn is_platform(text: &str) -> bool {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let parts: Vec<&str> = text.split('/').collect();
-    matches!(parts.len(), 2 | 3)
-        && parts
-            .iter()
-            .all(|part| !part.is_empty() && part.bytes().all(legal))
 }
 
 #[cfg(test)]

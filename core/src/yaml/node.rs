@@ -42,6 +42,11 @@ impl<'a> Node<'a> {
         Node { at, value }
     }
 
+    /// The byte of the text at which this value begins; for an alias, where the alias stands.
+    pub fn offset(&self) -> usize {
+        self.at as usize
+    }
+
     /// The member of this map whose name is `name` without regard to case, as Go finds
     /// members: of several spellings the last in byte order.
     pub fn member(&self, name: &str) -> Option<&Node<'a>> {

@@ -78,6 +78,14 @@ impl Document<'_> {
         &self.tree.root
     }
 
+    /// The error that a key is given twice, where one is: for readers that otherwise take
+    /// documents as their authors' tools do.
+    pub fn duplicate(&self) -> Option<YamlError> {
+        let (at, key) = self.tree.flaws.duplicate.as_ref()?;
+        let fault = Fault::new(*at, Problem::Duplicate(key.clone()));
+        Some(fault.into_error(self.text))
+    }
+
     /// Reads a `T`, refusing whatever readers could disagree on.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, YamlError> {
         self.flaw()
@@ -161,6 +169,18 @@ mod tests {
         assert_eq!((read.more["a"].len(), read.more["c"].len()), (1, 0));
         let fast: Settings = from_str("mode: fast\n").unwrap();
         assert_eq!(fast.mode, Some(Mode::Fast));
+    }
+
+    #[test]
+    fn an_unjudged_document_tells_a_key_that_is_given_twice() {
+        let text = "a: 1\n---\nb:\n  c: 1\n  d: 2\n  c: 3\n";
+        let documents = documents(text, &Limits::default()).unwrap();
+        assert_eq!(documents[0].duplicate(), None);
+        let error = documents[1].duplicate().unwrap();
+        assert_eq!(error.to_string(), "line 6: \"c\" is given twice");
+        let inner = documents[1].root().member("b").unwrap();
+        let inner = inner.member("d").unwrap();
+        assert_eq!(&text[inner.offset()..=inner.offset()], "2");
     }
 
     #[test]
