@@ -74,6 +74,7 @@ classified_types![
     kubepkg_core::trust::TrustFileError,
     kubepkg_core::yaml::YamlError,
     kubepkg_images::Error,
+    kubepkg_images::lists::ListError,
     kubepkg_importer::ClaimError,
     kubepkg_importer::ImportError,
     kubepkg_importer::WantError,

@@ -22,6 +22,7 @@ pub mod explore;
 mod found;
 pub mod helm;
 pub mod inputs;
+pub mod lists;
 pub mod plausible;
 mod possible;
 mod report;

@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     ("key_encrypted", keys::encrypted),
     ("key_private", keys::private),
     ("key_public", keys::public),
+    ("list", images::list),
     ("lock", plan::lock),
     ("manifest", content::manifest),
     ("memory", trust::memory),
