@@ -67,6 +67,7 @@ classified_types![
     kubepkg_core::resolve::ResolveError,
     kubepkg_core::select::SelectError,
     kubepkg_core::store::StoreError,
+    kubepkg_core::tree::TreeError,
     kubepkg_core::trust::GivenError,
     kubepkg_core::trust::MemoryError,
     kubepkg_core::trust::RootError,

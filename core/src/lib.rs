@@ -30,6 +30,7 @@ pub mod resolve;
 pub mod select;
 pub mod store;
 pub mod time;
+pub mod tree;
 pub mod trust;
 pub mod version;
 pub mod yaml;
