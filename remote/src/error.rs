@@ -153,6 +153,12 @@ pub enum Fault {
     /// No connection, or it broke.
     #[error("the connection failed")]
     Network(#[source] reqwest::Error),
+    /// Nothing was heard for too long while something was sent.
+    #[error("nothing was heard for {seconds} seconds")]
+    Silent {
+        /// How long.
+        seconds: u64,
+    },
     /// The body ended early, again and again.
     #[error("the connection ended after {received}{} bytes", of(.expected))]
     Cut {
@@ -334,6 +340,7 @@ impl Classify for RemoteError {
             | Fault::Network(_)
             | Fault::Proxy { .. }
             | Fault::Changed
+            | Fault::Silent { .. }
             | Fault::Cut { .. } => Kind::Remote,
         }
     }
@@ -418,7 +425,10 @@ impl Fault {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Fault::Status { status, .. } => crate::retry::is_transient(*status),
-            Fault::RateLimited { .. } | Fault::Network(_) | Fault::Cut { .. } => true,
+            Fault::RateLimited { .. }
+            | Fault::Network(_)
+            | Fault::Silent { .. }
+            | Fault::Cut { .. } => true,
             // A proxy that knows us may lead there in a moment.
             Fault::Proxy { login, .. } => !login,
             _ => false,

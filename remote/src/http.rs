@@ -12,12 +12,13 @@ use reqwest::Response;
 use url::Url;
 
 use crate::address::{PlainHosts, host_of, is_loopback_url};
+use crate::body::Body;
 use crate::error::{Fault, Given, RemoteError, in_words, shown, shown_url};
 use crate::hosts::{Hosts, Slot};
 use crate::limit::Limit;
 use crate::options::{Options, Wait};
 use crate::retry::{Retry, Tries, is_transient};
-use crate::tls::{Certificates, Line};
+use crate::tls::{Certificates, Line, Use};
 use crate::{proxy, redirect};
 
 /// How much of an error's body is looked at: registries answer with some hundred bytes.
@@ -46,7 +47,7 @@ pub(crate) struct Ask {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Option<Bytes>,
+    pub(crate) body: Option<Body>,
     pub(crate) line: Way,
 }
 
@@ -188,7 +189,10 @@ impl Http {
             Way::Host(line) => line,
             Way::Foreign => &self.foreign,
         };
-        let built = line.client(is_loopback_url(&ask.url))?;
+        let built = line.client(Use {
+            direct: is_loopback_url(&ask.url),
+            upload: matches!(ask.body, Some(Body::Part(_))),
+        })?;
         if ask.url.scheme() == "https" && !built.any_authority {
             return Err(Fault::NoCertificates.into());
         }
@@ -197,10 +201,20 @@ impl Http {
             .request(ask.method.clone(), ask.url.clone())
             .headers(line.headers.clone())
             .headers(ask.headers.clone());
-        if let Some(body) = &ask.body {
-            request = request.body(body.clone());
+        let mut sent = None;
+        match &ask.body {
+            None => {}
+            Some(Body::Form(bytes)) => request = request.body(bytes.clone()),
+            Some(Body::Part(part)) => {
+                let (with, watched) = part.attach(request);
+                (request, sent) = (with, Some(watched));
+            }
         }
-        match request.send().await {
+        let answered = match sent {
+            Some(sent) => sent.answered(request.send()).await,
+            None => Ok(request.send().await),
+        };
+        match answered.and_then(|answered| answered.map_err(|e| fault_of(e, &ask.url))) {
             Ok(response) if is_transient(response.status().as_u16()) => {
                 let busy = matches!(response.status().as_u16(), 429 | 503);
                 let refused = response.status() == StatusCode::TOO_MANY_REQUESTS;
@@ -212,8 +226,7 @@ impl Http {
                 Err(Failed { fault, asked, busy })
             }
             Ok(response) => Ok(Answer { response, slot }),
-            Err(error) => {
-                let fault = fault_of(error, &ask.url);
+            Err(fault) => {
                 if fault.is_passing() {
                     slot.failed(&self.retry, None);
                 }
@@ -270,6 +283,18 @@ impl Http {
             answer.slot.failed(&self.retry, None);
         }
         self.another(place, fault.into(), tries)
+    }
+
+    /// Whether several requests that are one thing are begun anew after `error`. The pause is
+    /// made by whoever asks the host next.
+    pub(crate) fn anew(&self, error: &RemoteError, tries: &mut Tries) -> bool {
+        let patient = match error.fault() {
+            Fault::RateLimited { limit, .. } => {
+                limit.wait.is_none_or(|wait| wait <= self.retry.patience)
+            }
+            _ => true,
+        };
+        error.fault().is_passing() && patient && tries.again()
     }
 
     /// The whole answer to `ask`, at most `limit` bytes.

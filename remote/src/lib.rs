@@ -14,12 +14,13 @@
 //!
 //! * [`Client::fetch`]: one file by URL, bounded.
 //! * [`Client::chart`]: one chart of a Helm repository or a registry.
-//! * [`Registry`]: manifests, blobs and referrers of a registry.
+//! * [`Registry`]: manifests, blobs and referrers of a registry; pushing them.
 //!
 //! Where nothing else is said, a request is tried again under one policy ([`Retry`]) and
 //! never leaves the limits of [`Options::per_host`].
 
 mod address;
+mod body;
 mod charts;
 mod client;
 mod credentials;
@@ -40,6 +41,7 @@ pub mod registry;
 mod retry;
 mod tls;
 
+pub use body::Content;
 pub use charts::{ChartFetched, MAX_CHART, OciChart};
 pub use client::Client;
 pub use error::{Fault, Given, RemoteError};

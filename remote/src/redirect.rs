@@ -6,12 +6,15 @@ use reqwest::Response;
 use url::Url;
 
 use crate::address::{PlainHosts, host_of};
+use crate::body::Body;
 use crate::http::Ask;
 
 /// Redirects that are followed: registries need one or two, Go's clients stop at ten.
 pub(crate) const MAX_REDIRECTS: usize = 10;
 
-/// Where `response` to `ask` sends us. What carries a body is sent once, to one place.
+/// Where `response` to `ask` sends us. A form is sent once, to one place. What is uploaded goes
+/// on to where a registry keeps it, when the redirect says that it is to be sent there again (307
+/// and 308; the others turn a request into a GET).
 pub(crate) fn target(ask: &Ask, response: &Response) -> Option<Url> {
     let moved = matches!(
         response.status(),
@@ -21,7 +24,11 @@ pub(crate) fn target(ask: &Ask, response: &Response) -> Option<Url> {
             | StatusCode::TEMPORARY_REDIRECT
             | StatusCode::PERMANENT_REDIRECT
     );
-    if !moved || !matches!(ask.method, Method::GET | Method::HEAD) {
+    let again = matches!(
+        response.status(),
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+    ) && !matches!(ask.body, Some(Body::Form(_)));
+    if !moved || !(again || matches!(ask.method, Method::GET | Method::HEAD)) {
         return None;
     }
     let location = response.headers().get(header::LOCATION)?.to_str().ok()?;

@@ -84,10 +84,18 @@ impl Certificates {
 pub(crate) struct Line {
     certificates: Certificates,
     pub(crate) headers: HeaderMap,
-    /// For this machine itself; never uses a proxy.
-    direct: OnceLock<Built>,
-    /// For all others.
-    others: OnceLock<Built>,
+    /// One for each [`Use`].
+    built: [OnceLock<Built>; 4],
+}
+
+/// What a client is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    /// It talks to this machine itself, and never uses a proxy.
+    pub(crate) direct: bool,
+    /// It sends something large. The library counts a silence from the moment a request is
+    /// begun, so whoever uploads listens for signs of life himself.
+    pub(crate) upload: bool,
 }
 
 /// An HTTP client.
@@ -102,30 +110,28 @@ impl Line {
         Line {
             certificates,
             headers,
-            direct: OnceLock::new(),
-            others: OnceLock::new(),
+            built: Default::default(),
         }
     }
 
-    /// A client; `direct` ones never use a proxy. Reading the system's authorities takes
-    /// milliseconds, so clients are built when they are needed.
-    pub(crate) fn client(&self, direct: bool) -> Result<&Built, Fault> {
-        let cell = if direct { &self.direct } else { &self.others };
+    /// A client. Reading the system's authorities takes milliseconds, so clients are built when
+    /// they are needed.
+    pub(crate) fn client(&self, what_for: Use) -> Result<&Built, Fault> {
+        let cell = &self.built[usize::from(what_for.direct) * 2 + usize::from(what_for.upload)];
         if let Some(built) = cell.get() {
             return Ok(built);
         }
         let built = self
-            .build(direct)
+            .build(what_for)
             .map_err(|e| Fault::CaFile(root_cause(&e)))?;
         Ok(cell.get_or_init(|| built))
     }
 
-    fn build(&self, direct: bool) -> Result<Built, reqwest::Error> {
+    fn build(&self, what_for: Use) -> Result<Built, reqwest::Error> {
         let builder = || {
             let builder = reqwest::Client::builder()
                 .user_agent(USER_AGENT)
                 .connect_timeout(CONNECT_TIMEOUT)
-                .read_timeout(IDLE_TIMEOUT)
                 // Signed addresses of blob stores must not travel on to the next host.
                 .referer(false)
                 .redirect(redirect::Policy::none());
@@ -133,7 +139,11 @@ impl Line {
                 Some(identity) => builder.identity(identity.clone()),
                 None => builder,
             };
-            match direct {
+            let builder = match what_for.upload {
+                true => builder,
+                false => builder.read_timeout(IDLE_TIMEOUT),
+            };
+            match what_for.direct {
                 true => builder.no_proxy(),
                 false => builder,
             }

@@ -179,7 +179,8 @@ pub(super) mod tests {
 
     const CONTENT: &str = "sha256:1be2d664a9573604e039eb648476c71db6a6c0e8942113adeb97a14900988e45";
     const LAYER: &str = "sha256:4a11a55d62e1198a4dbf9937bbe136c1a5e3eb120b978ff73ae2da9f5f5cf971";
-    const MANIFEST: &str = "sha256:0a44a881260e0b65157c4f1cb5a003832aea5fc6b340670189931d33b121d03d";
+    const MANIFEST: &str =
+        "sha256:0a44a881260e0b65157c4f1cb5a003832aea5fc6b340670189931d33b121d03d";
 
     #[test]
     fn what_is_unpacked_is_what_was_there() {

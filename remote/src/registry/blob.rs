@@ -68,9 +68,20 @@ impl Registry {
         sink: S,
         progress: &dyn Progress,
     ) -> Result<S, RemoteError> {
-        let mut servers = self.servers(reference, Purpose::Pull)?;
+        let servers = self.servers(reference, Purpose::Pull)?;
+        self.download_from(servers, reference, blob, sink, progress)
+            .await
+    }
+
+    pub(super) async fn download_from<S: BlobSink>(
+        &self,
+        mut servers: Servers,
+        reference: &Reference,
+        blob: &Descriptor,
+        mut sink: S,
+        progress: &dyn Progress,
+    ) -> Result<S, RemoteError> {
         let what = format!("{}@{}", reference.repository(), blob.digest);
-        let mut sink = sink;
         let mut once_more = true;
         loop {
             let (filled, got) = self

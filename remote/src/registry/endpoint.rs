@@ -34,6 +34,8 @@ pub(crate) struct Endpoint {
     pub(crate) line: Option<Arc<Line>>,
     /// Nobody else can be asked.
     pub(crate) last: bool,
+    /// It is also written to.
+    push: bool,
     /// The mirror it goes through, for messages.
     through: Option<String>,
 }
@@ -85,17 +87,31 @@ impl Routes<'_> {
                 all.extend(self.at(&server, reference));
             }
         }
-        let own = last.and_then(|server| {
-            self.at(&server, reference).or_else(|| {
-                let mut own = self.direct(reference);
-                own.line = Some(server.line);
-                Some(own)
+        all.push(self.own(last, reference));
+        Ok(all)
+    }
+
+    /// Where to write: to the registry itself, never to what only stands for it.
+    pub(crate) fn to_push(&self, reference: &Reference) -> Endpoint {
+        let server = self.settings.servers(reference.host()).pop();
+        Endpoint {
+            push: true,
+            ..self.own(server, reference)
+        }
+    }
+
+    /// The registry itself, by its settings.
+    fn own(&self, server: Option<Server>, reference: &Reference) -> Endpoint {
+        let own = server.map(|server| {
+            self.at(&server, reference).unwrap_or_else(|| Endpoint {
+                line: Some(server.line),
+                ..self.direct(reference)
             })
         });
-        let mut own = own.unwrap_or_else(|| self.direct(reference));
-        own.last = true;
-        all.push(own);
-        Ok(all)
+        Endpoint {
+            last: true,
+            ..own.unwrap_or_else(|| self.direct(reference))
+        }
     }
 
     fn through(&self, mirror: &Mirror, reference: &Reference) -> Result<Endpoint, RemoteError> {
@@ -111,6 +127,7 @@ impl Routes<'_> {
             ns: None,
             line: self.settings.line(&mirror.host),
             last: true,
+            push: false,
             through: Some(mirror.shown()),
         })
     }
@@ -126,6 +143,7 @@ impl Routes<'_> {
             ns: None,
             line: None,
             last: true,
+            push: false,
             through: None,
         }
     }
@@ -152,6 +170,7 @@ impl Routes<'_> {
             ns: (!own).then(|| reference.host().to_owned()),
             base: server.base.clone(),
             last: false,
+            push: false,
             line: Some(Arc::clone(&server.line)),
             through: (!own).then(|| format!("{}://{host}{}", url.scheme(), server.base)),
             host,
@@ -168,11 +187,20 @@ impl Endpoint {
         }
     }
 
-    /// What tokens are filed under: one token is good for one repository.
+    /// What tokens are filed under: one token is good for one repository and what is done there.
     pub(crate) fn key(&self) -> String {
+        let push = if self.push { "#push" } else { "" };
         match &self.ns {
-            Some(ns) => format!("{}?ns={ns}", self.root()),
-            None => self.root(),
+            Some(ns) => format!("{}?ns={ns}{push}", self.root()),
+            None => format!("{}{push}", self.root()),
+        }
+    }
+
+    /// What a token has to allow.
+    pub(crate) fn actions(&self) -> &'static str {
+        match self.push {
+            true => "pull,push",
+            false => "pull",
         }
     }
 
@@ -300,5 +328,16 @@ mod tests {
         let first = "https://m.example/v2/hub/library/nginx/manifests/1?ns=docker.io";
         assert_eq!(urls(&format!("nginx@{digest}")), [first, second, direct]);
         assert_eq!(urls("quay.io/a:1").len(), 1);
+        // nothing is pushed to a mirror
+        let plain = PlainHosts::default();
+        let mirror = Mirror::new("https://m.example".parse().unwrap(), &plain).unwrap();
+        let routes = Routes {
+            mirror: Some(&mirror),
+            settings: &settings,
+            plain: &plain,
+        };
+        let at = routes.to_push(&"nginx:1".parse().unwrap());
+        let url = at.url("x", "manifests/1").unwrap().to_string();
+        assert_eq!((url.as_str(), at.actions()), (direct, "pull,push"));
     }
 }

@@ -1,4 +1,4 @@
-//! Pulling from OCI registries: manifests, blobs and referrers.
+//! OCI registries: manifests, blobs and referrers are read, blobs and manifests written.
 //!
 //! Content is returned as the bytes that came. Foreign layers (`urls` in a descriptor) are
 //! never followed: what is not in the registry is not there.
@@ -10,9 +10,11 @@
 mod blob;
 mod challenge;
 mod endpoint;
+mod push;
 mod referrers;
 mod servers;
 mod token;
+mod upload;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -69,7 +71,7 @@ impl Access {
     }
 }
 
-/// Reads from registries. Cheap to clone.
+/// Reads from registries and writes to them. Cheap to clone.
 #[derive(Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
@@ -240,7 +242,12 @@ impl Registry {
     ) -> Result<Answer, RemoteError> {
         let access = &self.inner.access;
         let slot = access.tokens.slot(&at.key());
-        let mut used = slot.lock().await.clone();
+        // where an upload is to go to another host, that host has no claim on them either
+        let own = at.is_at(&ask.url);
+        let mut used = match own {
+            true => slot.lock().await.clone(),
+            false => None,
+        };
         let mut asked_again = false;
         loop {
             let mut ask = ask.clone();
@@ -250,7 +257,7 @@ impl Registry {
             let answer = self.inner.http.send(place, &ask, tries).await?;
             let status = answer.response.status();
             // What a redirect led to has no claim on the registry's credentials.
-            let own = at.is_at(answer.response.url());
+            let own = own && at.is_at(answer.response.url());
             if !own || !matches!(status.as_u16(), 401 | 403) {
                 return Ok(answer);
             }

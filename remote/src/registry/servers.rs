@@ -38,18 +38,31 @@ impl Shunned {
 }
 
 impl Registry {
+    /// The registry of `reference` itself, to write there, and nobody else.
+    pub(super) fn server_to_push(&self, reference: &Reference) -> Servers {
+        Servers {
+            at: self.routes().to_push(reference),
+            further: Vec::new(),
+            answered_counts: true,
+            shunned: Arc::clone(&self.inner.access.shunned),
+        }
+    }
+
+    fn routes(&self) -> Routes<'_> {
+        Routes {
+            mirror: self.inner.mirror.as_ref(),
+            settings: &self.inner.settings,
+            plain: self.inner.http.plain(),
+        }
+    }
+
     /// The servers to ask about `reference`.
     pub(super) fn servers(
         &self,
         reference: &Reference,
         purpose: Purpose,
     ) -> Result<Servers, RemoteError> {
-        let routes = Routes {
-            mirror: self.inner.mirror.as_ref(),
-            settings: &self.inner.settings,
-            plain: self.inner.http.plain(),
-        };
-        let mut all = routes.of(reference, purpose)?;
+        let mut all = self.routes().of(reference, purpose)?;
         all.retain(|at| at.last || !self.inner.access.shunned.contains(&at.host));
         all.reverse();
         // never empty: the registry itself is always there

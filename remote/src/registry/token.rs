@@ -16,6 +16,7 @@ use super::challenge::Challenge;
 use super::endpoint::Endpoint;
 use super::given;
 use crate::address::host_of;
+use crate::body::Body;
 use crate::credentials::Known;
 use crate::error::{Fault, RemoteError};
 use crate::http::{Ask, Http, Way};
@@ -53,7 +54,7 @@ struct Answer {
     access_token: String,
 }
 
-/// A token for pulling from `at`, by the server that `challenge` names.
+/// A token for `at`, by the server that `challenge` names.
 pub(super) async fn get(
     http: &Http,
     at: &Endpoint,
@@ -110,16 +111,16 @@ pub(super) async fn get(
     }
 }
 
-/// What the token is to be good for: reading what the registry says it is about, which is
+/// What the token is to be good for: `actions` on what the registry says it is about, which is
 /// another repository than the one in the path where a mirror keeps it below a name of its own.
-fn scope(asked: Option<&str>, repository: &str) -> String {
+fn scope(asked: Option<&str>, repository: &str, actions: &str) -> String {
     let names = asked.unwrap_or_default().split(' ').filter_map(|scope| {
         let (name, _) = scope.strip_prefix("repository:")?.rsplit_once(':')?;
-        (!name.is_empty()).then(|| format!("repository:{name}:pull"))
+        (!name.is_empty()).then(|| format!("repository:{name}:{actions}"))
     });
     let names: Vec<String> = names.collect();
     match names.is_empty() {
-        true => format!("repository:{repository}:pull"),
+        true => format!("repository:{repository}:{actions}"),
         false => names.join(" "),
     }
 }
@@ -127,7 +128,7 @@ fn scope(asked: Option<&str>, repository: &str) -> String {
 /// The request for a token.
 fn question(at: &Endpoint, realm: Url, challenge: &Challenge, known: &Known) -> Ask {
     let service = challenge.parameter("service");
-    let scope = scope(challenge.parameter("scope"), &at.repository);
+    let scope = scope(challenge.parameter("scope"), &at.repository, at.actions());
     let mut ask = Ask::get(realm);
     // settings for the registry's host are for the registry's host
     if at.is_at(&ask.url) {
@@ -141,7 +142,7 @@ fn question(at: &Endpoint, realm: Url, challenge: &Challenge, known: &Known) -> 
             .append_pair("scope", &scope)
             .append_pair("refresh_token", token);
         ask.method = Method::POST;
-        ask.body = Some(Bytes::from(form.finish()));
+        ask.body = Some(Body::Form(Bytes::from(form.finish())));
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         ask.headers.insert(header::CONTENT_TYPE, form);
         return ask;
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_for_reading_what_the_registry_names() {
+    fn a_token_is_for_what_the_registry_names_and_what_is_to_be_done() {
         for (asked, want) in [
             (None, "repository:a/b:pull"),
             (
@@ -180,7 +181,12 @@ mod tests {
             ),
             (Some("registry:catalog:*"), "repository:a/b:pull"),
         ] {
-            assert_eq!(scope(asked, "a/b"), want, "{asked:?}");
+            assert_eq!(scope(asked, "a/b", "pull"), want, "{asked:?}");
+        }
+        // not more than is needed, and not less because a registry names one at a time
+        for asked in [None, Some("repository:a/b:pull"), Some("repository:a/b:*")] {
+            let want = "repository:a/b:pull,push";
+            assert_eq!(scope(asked, "a/b", "pull,push"), want, "{asked:?}");
         }
     }
 }

@@ -13,6 +13,7 @@ mod faults;
 mod fetch;
 mod peer;
 mod proxies;
+mod push;
 mod referrers;
 mod secrets;
 mod server;

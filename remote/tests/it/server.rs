@@ -19,9 +19,10 @@ use kubepkg_remote::{Client, Options, Wait};
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    pub method: Method,
     pub path: String,
     pub headers: HeaderMap,
-    /// What came with it; empty where it has more than a mebibyte.
+    /// What came with it; empty where it has more than eight mebibytes.
     pub body: Vec<u8>,
     /// How many requests with this method and path came before.
     pub before: usize,
@@ -70,9 +71,10 @@ impl Server {
             };
             let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
             async move {
-                let headers = request.headers().clone();
-                let body = axum::body::to_bytes(request.into_body(), 1 << 20).await;
+                let (method, headers) = (request.method().clone(), request.headers().clone());
+                let body = axum::body::to_bytes(request.into_body(), 8 << 20).await;
                 let seen = Seen {
+                    method,
                     path,
                     headers,
                     body: body.unwrap_or_default().to_vec(),
