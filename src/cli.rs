@@ -75,6 +75,8 @@ pub enum Verb {
     Trust(TrustVerb),
     /// Find the container images that charts and manifests run
     Images(commands::images::Arguments),
+    /// Publish a folder as a package tree in a registry
+    Push(commands::push::Arguments),
     /// Find packages by name and description
     Search(commands::search::Arguments),
     /// Show what installing packages would change
@@ -187,6 +189,7 @@ impl Verb {
             Verb::Repo(RepoVerb::List(arguments)) => &arguments.reporting,
             Verb::Repo(RepoVerb::Show(arguments)) => &arguments.reporting,
             Verb::Repo(RepoVerb::Verify(arguments)) => &arguments.reporting,
+            Verb::Push(arguments) => &arguments.reporting,
             Verb::Search(arguments) => &arguments.reporting,
             Verb::Plan(arguments) => &arguments.reporting,
             Verb::Trust(TrustVerb::Show(arguments)) => &arguments.reporting,

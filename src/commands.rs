@@ -20,6 +20,7 @@ pub mod mirror_tag;
 pub mod mirror_wanted;
 pub mod node_config;
 pub mod plan;
+pub mod push;
 pub mod repo_config;
 pub mod repo_index;
 pub mod repo_keygen;
@@ -80,6 +81,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Repo(RepoVerb::Show(arguments)) => repo_show::run_show(arguments, printer),
         Verb::Repo(RepoVerb::Verify(arguments)) => repo_show::run_verify(arguments, printer),
         Verb::Images(arguments) => images::run(arguments, printer),
+        Verb::Push(arguments) => push::run(arguments, printer),
         Verb::Search(arguments) => search::run(arguments, printer),
         Verb::Plan(arguments) => plan::run(arguments, printer),
         Verb::Version(arguments) => version::run(arguments, printer),

@@ -77,11 +77,13 @@ pub const VARIABLES: &[Variable] = &[
         "repo",
         "https://packages.example.com/index.yaml",
     ),
+    variable("KUBEPKG_REVISION", "revision", "main@sha1:1f2e3d"),
     variable("KUBEPKG_ROOT_KEY", "root-key", "root.pub"),
     variable("KUBEPKG_ROOT_THRESHOLD", "root-threshold", "2"),
     variable("KUBEPKG_SCRUB_RATE", "scrub-rate", "20MiB"),
     variable("KUBEPKG_SIGN_KEY", "sign-key", "release.key"),
     variable("KUBEPKG_SIGN_KEY_ENV", "sign-key-env", "RELEASE_KEY"),
+    variable("KUBEPKG_SOURCE", "source", "https://git.example.com/web"),
     variable("KUBEPKG_STORE", "store", "/srv/mirror"),
     variable("KUBEPKG_TRUST", "trust", "trust.yaml"),
     variable(

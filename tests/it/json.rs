@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::publisher::Publisher;
+use crate::served::Mirror;
 
 /// Objects of other descriptions, and counts whose members are kinds of content.
 const ELSEWHERE: &[&str] = &["head", "counts"];
@@ -55,7 +56,11 @@ fn the_page_names_every_member_of_an_answer() {
         "pod.yaml",
         "kind: Pod\nspec: {containers: [{image: a}]}\n---\n{image: b}\n",
     );
-    let answers: [(&str, &[&str]); 19] = [
+    let registry = Mirror::start_with(scratch, "r", &["--anonymous-push", "--new-store"]);
+    let pushed = format!("{}/team/web:1", registry.host);
+    scratch.write("tree/file", "x");
+    let answers: [(&str, &[&str]); 20] = [
+        ("push", &["tree", &pushed]),
         ("images", &["pod.yaml"]),
         ("version", &[]),
         ("repo list", &[]),

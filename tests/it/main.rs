@@ -25,6 +25,7 @@ mod provenance;
 mod pruning;
 mod publisher;
 mod publishing;
+mod push;
 mod refused;
 mod registry;
 mod roots;
