@@ -6,6 +6,7 @@
 mod connection;
 mod crowd;
 mod guard;
+mod meter;
 mod open_files;
 mod wire;
 mod workers;
@@ -129,7 +130,9 @@ pub async fn serve_with(
 
     let room = Arc::new(Semaphore::new(limits.connections));
     let crowd = Crowd::new();
-    let connections = Connections::new(server.into_answers(), limits);
+    let answers = server.into_answers();
+    let metrics = Arc::clone(answers.metrics());
+    let connections = Connections::new(answers, limits);
     let (phase, watched) = watch::channel(Phase::Serving);
     let workers = Workers::start(&connections, &watched).map_err(ServeError::Threads)?;
     drop((connections, watched));
@@ -141,6 +144,7 @@ pub async fn serve_with(
         };
         // never closed, so there is no other error
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+            metrics.refused();
             crowd.refuse(stream, limits.connections);
             continue;
         };

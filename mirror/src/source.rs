@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kubepkg_core::Digest;
 use kubepkg_core::store::{FileRange, Names, SiteEntry, StoreError};
 
+use crate::facts::Facts;
 use crate::store::FileStore;
 
 /// Names on their way from a store.
@@ -15,6 +16,9 @@ pub type NamesFuture<'a> =
 
 /// A step in a store that either is done or fails.
 pub type DoneFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
+
+/// What a store tells of itself, on its way.
+pub type FactsFuture<'a> = Pin<Box<dyn Future<Output = Facts> + Send + 'a>>;
 
 /// What is known of content besides that a name promises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,12 @@ pub trait Source: Send + Sync + 'static {
         site: &SiteEntry,
         path: &str,
     ) -> Result<Option<FileRange>, StoreError>;
+
+    /// What the store tells of itself as of commit `sequence`, for people and monitoring;
+    /// `before` is what it told last. Not asked for each request.
+    fn facts(&self, _before: Arc<Facts>, _sequence: u64) -> FactsFuture<'_> {
+        Box::pin(std::future::ready(Facts::default()))
+    }
 }
 
 impl<T: Source + ?Sized> Source for Arc<T> {
@@ -110,6 +120,10 @@ impl<T: Source + ?Sized> Source for Arc<T> {
         path: &str,
     ) -> Result<Option<FileRange>, StoreError> {
         (**self).site_file(folder, site, path)
+    }
+
+    fn facts(&self, before: Arc<Facts>, sequence: u64) -> FactsFuture<'_> {
+        (**self).facts(before, sequence)
     }
 }
 
@@ -150,5 +164,9 @@ impl Source for FileStore {
         path: &str,
     ) -> Result<Option<FileRange>, StoreError> {
         FileStore::site_file(self, folder, site, path)
+    }
+
+    fn facts(&self, before: Arc<Facts>, sequence: u64) -> FactsFuture<'_> {
+        Box::pin(FileStore::facts(self, before, sequence))
     }
 }

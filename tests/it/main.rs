@@ -20,6 +20,7 @@ mod json;
 mod keygen;
 mod killed;
 mod main_job;
+mod monitoring;
 mod plan;
 mod provenance;
 mod pruning;

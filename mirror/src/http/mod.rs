@@ -14,6 +14,8 @@ mod error;
 mod handoff;
 mod lists;
 mod manifest;
+mod metrics_page;
+mod overview;
 mod page_cache;
 mod push;
 mod range;
@@ -39,8 +41,10 @@ use self::cache::ManifestCache;
 use self::charts::ChartCache;
 use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
 use self::error::{ApiError, Code};
+use self::overview::Overview;
 use self::referrers::Question;
 use self::watched::Watched;
+use crate::metrics::Metrics;
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
 use crate::serve::Peer;
@@ -50,6 +54,7 @@ use crate::wanted::{Miss, Wanted};
 
 pub(crate) use self::buffers::{Buffer, LARGE, Pool};
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
+pub(crate) use self::overview::Seen;
 pub use self::push::Settings as PushSettings;
 pub(crate) use self::service::Answers;
 pub use self::settings::{NoSettings, SettingsAsked, SettingsFile, SettingsMaker};
@@ -75,6 +80,10 @@ struct Shared {
     settings: Option<SettingsMaker>,
     /// What was asked for in vain.
     wanted: Arc<Wanted>,
+    /// What is counted of the server.
+    metrics: Arc<Metrics>,
+    /// What the store tells of itself.
+    overview: Overview,
     /// Where clients may push to; `None` when they may not.
     push: Option<push::Push>,
 }
@@ -131,6 +140,8 @@ impl Server {
                 buffers: Arc::default(),
                 settings: None,
                 wanted: Arc::default(),
+                metrics: Arc::default(),
+                overview: Overview::default(),
                 push: None,
             },
             extra: Router::new(),
@@ -338,6 +349,8 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
             .and_then(|names| settings::answer(maker, asking, &names, rest))
     } else if path == "/healthz" {
         return health(shared, asking).await;
+    } else if path == "/metrics" {
+        return metrics_page::answer(shared, asking).await;
     } else {
         Err(ApiError::no_page(path))
     };

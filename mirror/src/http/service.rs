@@ -10,6 +10,7 @@ use hyper_util::service::TowerToHyperService;
 
 use super::buffers::Pool;
 use super::{Shared, answer};
+use crate::metrics::Metrics;
 
 /// Answers requests.
 #[derive(Clone, Debug)]
@@ -34,6 +35,11 @@ impl Answers {
     /// The buffers answers pass through.
     pub(crate) fn buffers(&self) -> &Arc<Pool> {
         &self.shared.buffers
+    }
+
+    /// What is counted of the server.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.shared.metrics
     }
 
     /// The answer to a request.

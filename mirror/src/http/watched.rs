@@ -7,12 +7,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kubepkg_core::Digest;
 use kubepkg_core::store::{FileRange, SiteEntry, StoreError};
 
-use crate::source::{DoneFuture, NamesFuture, Source, Standing};
+use crate::facts::Facts;
+use crate::source::{DoneFuture, FactsFuture, NamesFuture, Source, Standing};
 
 /// Missing content remembered at most. Where there is more, some is found missing again.
 const REMEMBERED: usize = 10_000;
@@ -117,5 +118,9 @@ impl<S: Source> Source for Watched<S> {
         path: &str,
     ) -> Result<Option<FileRange>, StoreError> {
         self.source.site_file(folder, site, path)
+    }
+
+    fn facts(&self, before: Arc<Facts>, sequence: u64) -> FactsFuture<'_> {
+        self.source.facts(before, sequence)
     }
 }

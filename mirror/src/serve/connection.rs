@@ -15,9 +15,11 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::guard::{Answering, Asked, Guarded};
+use super::meter::Metered;
 use super::wire::Wire;
 use super::{Limits, Peer};
 use crate::http::{Answers, Handoff};
+use crate::metrics::{Counters, Kind};
 
 /// Requests at once on one connection: each may hold a file open, and a client that pulls all
 /// layers of an image at once has no more.
@@ -40,6 +42,8 @@ pub(super) struct Connections {
     answers: Arc<Answers>,
     limits: Limits,
     protocol: Builder<TokioExecutor>,
+    /// Where the thread counts that talks on them.
+    counters: Arc<Counters>,
 }
 
 impl Connections {
@@ -52,9 +56,18 @@ impl Connections {
         protocol.http2().max_concurrent_streams(STREAMS);
         protocol.http2().timer(TokioTimer::new());
         Connections {
+            counters: answers.metrics().part(0),
             answers: Arc::new(answers),
             limits,
             protocol,
+        }
+    }
+
+    /// The same for one of the threads, which counts apart from others.
+    pub(super) fn of_thread(&self, thread: usize) -> Connections {
+        Connections {
+            counters: self.answers.metrics().part(thread),
+            ..self.clone()
         }
     }
 
@@ -78,11 +91,15 @@ impl Connections {
             Arc::clone(self.answers.buffers()),
         );
         let stream = Guarded::new(stream, &self.limits, Arc::clone(&asked));
+        let stream = Metered::new(stream, Arc::clone(&self.counters));
+        let counters = self.counters;
         let answers = self.answers;
         let service = service_fn(move |mut request: Request<Incoming>| {
             let version = request.version();
             let open = asked.begin(version);
             let answers = Arc::clone(&answers);
+            let counters = Arc::clone(&counters);
+            let kind = Kind::of(request.method(), request.uri().path());
             let extensions = request.extensions_mut();
             extensions.insert(Peer(peer));
             // HTTP/2 copies bodies into frames
@@ -91,6 +108,7 @@ impl Connections {
             }
             async move {
                 let response = answers.answer(request.map(Body::new)).await;
+                counters.answered(kind, response.status());
                 Ok::<_, Infallible>(response.map(|body| Answering { body, _open: open }))
             }
         });

@@ -89,7 +89,8 @@ impl Workers {
                 .enable_all()
                 .max_blocking_threads((BLOCKING / cores).max(LEAST_BLOCKING))
                 .build()?;
-            let (connections, phase, lives) = (connections.clone(), phase.clone(), lives.clone());
+            let connections = connections.of_thread(at);
+            let (phase, lives) = (phase.clone(), lives.clone());
             thread::Builder::new()
                 .name(format!("serve-{at}"))
                 .spawn(move || {

@@ -30,6 +30,7 @@ mod commit;
 mod content;
 mod direct;
 mod disk;
+mod facts;
 mod forms;
 mod generation;
 mod intake;
@@ -100,6 +101,8 @@ pub struct FileStore {
     locking: Arc<Semaphore>,
     /// What is being pushed.
     uploads: Arc<Uploads>,
+    /// What was collected.
+    collections: Arc<facts::CollectionsCount>,
 }
 
 impl FileStore {
@@ -113,6 +116,7 @@ impl FileStore {
             hashing,
             locking: Arc::new(Semaphore::new(WAITING)),
             uploads: Arc::default(),
+            collections: Arc::default(),
         })
     }
 

@@ -15,6 +15,7 @@ mod table;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,7 +70,11 @@ impl Miss {
 #[derive(Debug, Default)]
 pub struct Wanted {
     table: Mutex<WantedTable>,
+    totals: [AtomicU64; MISS_KINDS.len()],
 }
+
+/// Kinds of misses, in the order in which [`Wanted::totals`] has them.
+pub const MISS_KINDS: [&str; 5] = ["manifest", "signature", "blob", "referrers", "illegal"];
 
 impl Wanted {
     /// Counts a miss.
@@ -79,7 +84,20 @@ impl Wanted {
 
     /// Counts a miss of that time.
     pub fn miss_at(&self, what: Miss, peer: Option<IpAddr>, at: Time) {
+        let kind = match &what {
+            Miss::Manifest(_, target) if table::is_signature(target) => 1,
+            Miss::Manifest(..) => 0,
+            Miss::Blob => 2,
+            Miss::Referrers => 3,
+            Miss::Illegal => 4,
+        };
+        self.totals[kind].fetch_add(1, Ordering::Relaxed);
         self.table().miss(what, peer, at);
+    }
+
+    /// How many misses of each kind there were since the process began.
+    pub fn totals(&self) -> [u64; MISS_KINDS.len()] {
+        self.totals.each_ref().map(|n| n.load(Ordering::Relaxed))
     }
 
     /// A copy of what is counted here and not in the file yet.

@@ -193,7 +193,7 @@ impl WantedTable {
             Miss::Referrers => return self.counted.referrers.add(one),
             Miss::Illegal => return self.counted.illegal.add(one),
         };
-        if matches!(&target, Target::Tag(tag) if is_signature_tag(tag.as_str())) {
+        if is_signature(&target) {
             return self.counted.signatures.add(one);
         }
         self.add(Misses {
@@ -293,6 +293,11 @@ impl<'de> Deserialize<'de> for WantedTable {
         }
         Ok(table)
     }
+}
+
+/// Whether a target is a tag of the forms signatures and referrers have.
+pub(super) fn is_signature(target: &Target) -> bool {
+    matches!(target, Target::Tag(tag) if is_signature_tag(tag.as_str()))
 }
 
 /// `sha256-<64 hex>`, with or without an ending such as `.sig`: the tag schema of referrers,

@@ -40,7 +40,10 @@ impl FileStore {
     /// Collects: removes what an earlier collection condemned and nobody wanted since, and
     /// condemns what nothing reaches now. Waits while another collection runs.
     pub async fn collect(&self, collecting: Collecting) -> Result<Collected, StoreError> {
-        self.work(move |opened| run::run(opened, &collecting)).await
+        let dry_run = collecting.dry_run;
+        let collected = self.work(move |opened| run::run(opened, &collecting)).await;
+        self.collections.add(dry_run, &collected);
+        collected
     }
 
     /// Content that is kept so that one of the last `imports` imports can be gone back to.

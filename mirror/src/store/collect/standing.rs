@@ -71,6 +71,12 @@ impl Standings {
         }
     }
 
+    /// How much is set aside as damaged, as of the last refresh.
+    pub(in super::super) fn quarantined(&self) -> usize {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.quarantined.len()
+    }
+
     /// Reads what changed. `content` is the count of changes, read before.
     pub(in super::super) fn refresh(
         &self,

@@ -1,0 +1,98 @@
+//! What a store is as a whole, for the page and the metrics: gathered when somebody asks, and
+//! then not again for a while.
+
+mod held;
+mod sites;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kubepkg_core::store::{Names, StoreError};
+use tokio::sync::Mutex;
+
+pub(crate) use self::held::Held;
+pub(crate) use self::sites::SiteSeen;
+use crate::facts::Facts;
+use crate::source::Source;
+
+/// How old what was gathered may be when nothing was committed since.
+const AGE: Duration = Duration::from_secs(10);
+
+/// After commits it is gathered anew, but not so often that it takes more than one part in so
+/// many of the time.
+const SHARE: u32 = 20;
+
+/// What was gathered.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// The names it was gathered from.
+    pub names: Arc<Names>,
+    /// What the store tells of itself.
+    pub facts: Arc<Facts>,
+    /// What all repositories hold together.
+    pub held: Arc<Held>,
+    /// Indexes, in order of their URLs.
+    pub sites: Arc<Vec<Arc<SiteSeen>>>,
+}
+
+/// The last look at a store.
+#[derive(Debug, Default)]
+pub(super) struct Overview {
+    last: Mutex<Option<Last>>,
+}
+
+#[derive(Debug)]
+struct Last {
+    seen: Arc<Seen>,
+    at: Instant,
+    took: Duration,
+}
+
+impl Last {
+    fn is_fresh(&self, sequence: u64) -> bool {
+        let age = self.at.elapsed();
+        let committed = self.seen.names.sequence != sequence;
+        age < AGE && (!committed || age < self.took * SHARE)
+    }
+}
+
+impl Overview {
+    /// What is known, gathered again where it is old. Those who ask meanwhile wait for it.
+    pub(super) async fn fresh(&self, source: &Arc<dyn Source>) -> Result<Arc<Seen>, StoreError> {
+        let mut last = self.last.lock().await;
+        let names = source.names().await?;
+        if let Some(last) = last.as_ref().filter(|last| last.is_fresh(names.sequence)) {
+            return Ok(Arc::clone(&last.seen));
+        }
+        let began = Instant::now();
+        let before = last.as_ref().map(|last| Arc::clone(&last.seen));
+        let seen = Arc::new(gather(source, names, before.as_deref()).await);
+        *last = Some(Last {
+            seen: Arc::clone(&seen),
+            at: Instant::now(),
+            took: began.elapsed(),
+        });
+        Ok(seen)
+    }
+}
+
+async fn gather(source: &Arc<dyn Source>, names: Arc<Names>, before: Option<&Seen>) -> Seen {
+    let told = before.map(|seen| Arc::clone(&seen.facts));
+    let facts = source.facts(told.unwrap_or_default(), names.sequence).await;
+    let same = before.filter(|seen| Arc::ptr_eq(&seen.names, &names));
+    let known = before.map(|seen| Arc::clone(&seen.sites));
+    let held = same.map(|seen| Arc::clone(&seen.held));
+    let (from, of) = (Arc::clone(source), Arc::clone(&names));
+    let counted = tokio::task::spawn_blocking(move || {
+        let held = held.unwrap_or_else(|| Arc::new(Held::of(&of)));
+        (held, Arc::new(sites::of(&*from, &of, known.as_deref())))
+    });
+    // it fails only when the process ends
+    let (held, sites) = counted.await.unwrap_or_default();
+    Seen {
+        names,
+        facts: Arc::new(facts),
+        held,
+        sites,
+    }
+}

@@ -1,0 +1,187 @@
+//! What a mirror tells of itself: the metrics, and the samples that use them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use kubepkg_test_support::package::index;
+use kubepkg_test_support::{ImageBuilder, Package};
+
+use crate::command::wait_for;
+use crate::publisher::{Publisher, hours_ago};
+use crate::served::{Mirror, get, send};
+
+/// Values by name and labels, as in the text.
+type Values = BTreeMap<String, f64>;
+
+fn metrics(mirror: &Mirror) -> Values {
+    let text = String::from_utf8(mirror.body("/metrics")).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let value = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name.to_owned(), value.parse().unwrap())
+    };
+    lines.map(value).collect()
+}
+
+/// A publisher whose index expires in 30 days, and `mirror`, a store its package was imported
+/// into.
+fn imported() -> Publisher {
+    let publisher = Publisher::new();
+    let image = ImageBuilder::new(1).layers(2, 20_000).build();
+    let web = publisher.image("web", "1.0", &image);
+    let packages = [Package::new("web", "1.0.0").image(&web)];
+    let expires = hours_ago(-30 * 24);
+    publisher.publish_text(&index(&packages, hours_ago(10), Some(expires)));
+    publisher.create(&["web"]).ok();
+    let import = ["bundle", "import", "site.tar", "--store", "mirror"];
+    let key = ["--public-key", "release.pub"];
+    publisher.scratch.run(&[&import[..], &key].concat()).ok();
+    publisher
+}
+
+fn element(publisher: &Publisher) -> String {
+    publisher.upstream.host().replace(':', "_")
+}
+
+#[test]
+fn metrics_count_what_was_asked_and_tell_what_is_here() {
+    let publisher = imported();
+    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    let at = format!("/v2/{}/web", element(&publisher));
+    let manifest = mirror.body(&format!("{at}/manifests/1.0"));
+    for _ in 0..2 {
+        let head = send(
+            &mirror.host,
+            "HEAD",
+            &format!("{at}/manifests/1.0"),
+            "",
+            b"",
+        );
+        assert_eq!(head.status, 200);
+    }
+    assert_eq!(mirror.get(&format!("{at}/manifests/2.0")).status, 404);
+    assert_eq!(
+        send(&mirror.host, "PUT", &format!("{at}/manifests/1"), "", b"").status,
+        405
+    );
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let layer = &manifest["layers"][0];
+    let blob = format!("{at}/blobs/{}", layer["digest"].as_str().unwrap());
+    let size = mirror.body(&blob).len();
+    mirror.body("/healthz");
+
+    let values = metrics(&mirror);
+    let of = |name: &str| *values.get(&format!("kubepkg_mirror_{name}")).expect(name);
+    for (labels, count) in [
+        (r#"{kind="manifest",status="2xx"}"#, 3.0),
+        (r#"{kind="manifest",status="4xx"}"#, 1.0),
+        (r#"{kind="push",status="4xx"}"#, 1.0),
+        (r#"{kind="blob",status="2xx"}"#, 1.0),
+        (r#"{kind="blob",status="4xx"}"#, 0.0),
+        (r#"{kind="health",status="2xx"}"#, 1.0),
+        // this one is counted when it is answered
+        (r#"{kind="metrics",status="2xx"}"#, 0.0),
+    ] {
+        assert_eq!(of(&format!("requests_total{labels}")), count, "{labels}");
+    }
+    assert_eq!(of(r#"misses_total{kind="manifest"}"#), 1.0);
+    assert_eq!(of(r#"misses_total{kind="blob"}"#), 0.0);
+    assert!(of("sent_bytes_total") > size as f64);
+    assert!(of("received_bytes_total") > 300.0);
+    assert!(of("connections") >= 1.0);
+    assert!(of("connections_accepted_total") >= 7.0);
+    assert_eq!(
+        (of("repositories"), of("tags"), of("manifests")),
+        (1.0, 1.0, 1.0)
+    );
+    assert_eq!((of("blobs"), of("imports")), (3.0, 1.0));
+    assert!(of("content_bytes") > 40_000.0);
+    assert!(of("disk_free_bytes") < of("disk_size_bytes"));
+    assert_eq!(
+        (of("store_readable"), of("quarantined_contents")),
+        (1.0, 0.0)
+    );
+    let until = of(&format!(
+        "index_acceptable_until_timestamp_seconds{{url=\"{}\"}}",
+        publisher.repo()
+    ));
+    let expires = hours_ago(-30 * 24).unix() as f64;
+    assert!((until - expires).abs() < 3600.0, "{until} {expires}");
+    assert_eq!(
+        metrics(&mirror)[r#"kubepkg_mirror_requests_total{kind="metrics",status="2xx"}"#],
+        1.0
+    );
+}
+
+#[test]
+fn metrics_are_text_that_is_not_kept() {
+    let publisher = imported();
+    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    let answer = get(&mirror.host, "/metrics");
+    let head = send(&mirror.host, "HEAD", "/metrics", "", b"");
+    for answer in [&answer, &head] {
+        assert_eq!(answer.status, 200);
+        let media_type = answer.header("content-type");
+        assert_eq!(media_type, Some("text/plain; version=0.0.4; charset=utf-8"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+    }
+    assert!(head.body.is_empty());
+    let text = String::from_utf8(answer.body).unwrap();
+    let mut documented = BTreeSet::new();
+    for line in text.lines() {
+        // a name is documented and typed before its first value
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            documented.insert(name.to_owned());
+        } else if !line.starts_with('#') {
+            let name = line.split(['{', ' ']).next().unwrap();
+            assert!(documented.contains(name), "{line}");
+        }
+    }
+    assert_eq!(send(&mirror.host, "POST", "/metrics", "", b"").status, 405);
+}
+
+/// Names of metrics in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let words = text.split(word);
+    words
+        .filter(|word| word.starts_with("kubepkg_mirror_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn samples_and_documentation_name_metrics_that_are_there() {
+    let publisher = imported();
+    publisher
+        .scratch
+        .run(&["mirror", "gc", "--store", "mirror"])
+        .ok();
+    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    // the scrub of a store as small as this comes to its end at once
+    let scrub = publisher.scratch.path("mirror").join("scrub");
+    let finished = || std::fs::read_to_string(&scrub).is_ok_and(|t| t.contains("\"finished\""));
+    wait_for("the scrub's first round", finished);
+    let told: BTreeSet<String> = metrics(&mirror)
+        .into_keys()
+        .map(|key| key.split('{').next().unwrap().to_owned())
+        .collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).expect(file);
+    for file in ["alerts.yaml", "alerts.test.yaml", "dashboard.json"] {
+        let names = named(&read(&format!("samples/monitoring/{file}")));
+        assert!(names.len() > 8, "{file}");
+        assert_eq!(names.difference(&told).count(), 0, "{file}: {names:?}");
+    }
+    assert_eq!(named(&read("docs/monitoring.md")), told);
+
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&read("samples/monitoring/dashboard.json")).unwrap();
+    let ids = |panel: &serde_json::Value| panel["id"].as_u64().unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let different: BTreeSet<u64> = panels.iter().map(ids).collect();
+    assert_eq!(different.len(), panels.len());
+    assert!(read("samples/monitoring/prometheus.yml").contains("- alerts.yaml"));
+}
