@@ -6,6 +6,7 @@ mod environment;
 mod flags;
 mod key_files;
 mod requests;
+mod settings_file;
 mod sources;
 mod trust;
 
@@ -20,10 +21,12 @@ pub use environment::Environment;
 pub use flags::{ColorChoice, Format, Jobs, LogFormat, Reach, Reporting, Talk};
 pub use key_files::{bad_key, read_key_file, read_public_key};
 pub use requests::package_request;
+use settings_file::SettingsFile;
 pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
 pub use trust::{AsOf, Trust, read_trust_file};
 
 use crate::commands;
+use crate::error::CommandError;
 use crate::printer::Printer;
 use crate::report::Report;
 
@@ -102,7 +105,7 @@ pub enum BundleVerb {
 #[derive(Debug, Subcommand)]
 pub enum MirrorVerb {
     /// Serve a store as an OCI registry and chart repository
-    Serve(commands::mirror_serve::Arguments),
+    Serve(Box<commands::mirror_serve::Arguments>),
     /// List the repositories in a store and what they weigh
     List(commands::mirror_list::Arguments),
     /// Show what an image in a store is made of, or the whole store
@@ -123,6 +126,20 @@ pub enum MirrorVerb {
     Wanted(commands::mirror_wanted::Arguments),
     /// Copy a store while it is served
     Backup(commands::mirror_backup::Arguments),
+    /// Who may log in to a mirror
+    #[command(subcommand)]
+    User(MirrorUserVerb),
+}
+
+/// Verbs on the users of a mirror.
+#[derive(Debug, Subcommand)]
+pub enum MirrorUserVerb {
+    /// Add a user, or give one another password
+    Add(commands::mirror_user::Add),
+    /// Take a user away
+    Rm(commands::mirror_user::Remove),
+    /// List the users of a mirror
+    List(commands::mirror_user::List),
 }
 
 /// Kinds of node settings.
@@ -229,6 +246,7 @@ impl Verb {
             MirrorVerb::Gc(arguments) => &arguments.store,
             MirrorVerb::Wanted(arguments) => &arguments.store,
             MirrorVerb::Backup(arguments) => &arguments.store,
+            MirrorVerb::User(_) => return None,
         })
     }
 }
@@ -237,6 +255,8 @@ impl Verb {
 #[derive(Debug)]
 pub struct Refused {
     error: clap::Error,
+    /// What is wrong lies in a file of settings, not in the call.
+    settings: Option<Box<CommandError>>,
     json: bool,
     /// Variables that took part; a bad value may come from them.
     variables: Vec<&'static str>,
@@ -248,6 +268,7 @@ impl Cli {
         let mut command = environment.apply(Cli::command()).color(color_of(arguments));
         let refused = |error| Refused {
             error,
+            settings: None,
             json: asks_for_json(arguments),
             variables: environment.variables_set(),
         };
@@ -257,10 +278,25 @@ impl Cli {
                         treat that key as known to others if somebody could see this call";
             return Err(refused(command.error(ErrorKind::InvalidValue, text)));
         }
+        let file = match SettingsFile::of_call(command.clone(), arguments) {
+            Ok(file) => file,
+            Err(error) => {
+                let mut refused = refused(command.error(ErrorKind::InvalidValue, "settings"));
+                refused.settings = Some(Box::new(error));
+                return Err(refused);
+            }
+        };
+        let whole = || match &file {
+            Some(file) => file.apply(Cli::command()),
+            None => Cli::command(),
+        };
+        if file.is_some() {
+            command = environment.apply(whole()).color(color_of(arguments));
+        }
         let mut matches = command.try_get_matches_from(arguments).map_err(refused)?;
         let weaker = environment.without_weaker(&matches);
         if let Some(rest) = weaker {
-            let command = rest.apply(Cli::command()).color(color_of(arguments));
+            let command = rest.apply(whole()).color(color_of(arguments));
             matches = command.try_get_matches_from(arguments).map_err(refused)?;
         }
         Cli::from_arg_matches(&matches).map_err(refused)
@@ -275,6 +311,11 @@ fn is_secret(text: &OsStr) -> bool {
 impl Refused {
     /// Shows help on stdout, everything else on stderr, and gives the exit code.
     pub fn print(self) -> ExitCode {
+        if let Some(error) = self.settings {
+            let report = Report::of(&(*error).into());
+            Printer::new(&Talk::default()).report(&report, self.json);
+            return ExitCode::from(report.exit);
+        }
         match self.error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 // a reader that closes the pipe after the first page has seen enough

@@ -17,6 +17,7 @@ pub mod mirror_rm;
 pub mod mirror_serve;
 pub mod mirror_stat;
 pub mod mirror_tag;
+pub mod mirror_user;
 pub mod mirror_wanted;
 pub mod node_config;
 pub mod plan;
@@ -46,7 +47,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Bundle(BundleVerb::Inspect(arguments)) => bundle_inspect::run(arguments, printer),
         Verb::Bundle(BundleVerb::Verify(arguments)) => bundle_verify::run(arguments, printer),
         Verb::Bundle(BundleVerb::Import(arguments)) => bundle_import::run(arguments, printer),
-        Verb::Mirror(MirrorVerb::Serve(arguments)) => mirror_serve::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::Serve(arguments)) => mirror_serve::run(*arguments, printer),
         Verb::Mirror(MirrorVerb::List(arguments)) => mirror_list::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Stat(arguments)) => mirror_stat::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Copy(arguments)) => mirror_copy::run(arguments, printer),
@@ -57,6 +58,7 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Mirror(MirrorVerb::Gc(arguments)) => mirror_gc::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Wanted(arguments)) => mirror_wanted::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Backup(arguments)) => mirror_backup::run(arguments, printer),
+        Verb::Mirror(MirrorVerb::User(verb)) => mirror_user::run(verb, printer),
         Verb::NodeConfig(NodeConfigVerb::Containerd(arguments)) => {
             node_config::run_containerd(arguments, printer)
         }

@@ -79,9 +79,11 @@ classified_types![
     kubepkg_importer::ClaimError,
     kubepkg_importer::ImportError,
     kubepkg_importer::WantError,
+    kubepkg_mirror::access::AccessError,
     kubepkg_mirror::manage::ManageError,
     kubepkg_mirror::serve::ServeError,
     kubepkg_mirror::sink::SinkError,
+    kubepkg_mirror::tls::TlsError,
     kubepkg_node_config::Error,
     kubepkg_remote::RemoteError,
 ];

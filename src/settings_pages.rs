@@ -9,11 +9,22 @@ use kubepkg_node_config::hosts::hosts_of_store;
 use kubepkg_node_config::{Error, Hosts, Mirror, OutFile, containerd, talos};
 
 /// The kinds there are, for messages.
-const KINDS: &str = "containerd and talos";
+const KINDS: &str = "containerd, talos and ca.crt";
 
-/// Makes the settings of a mirror that speaks `scheme`.
-pub fn maker(scheme: &'static str) -> SettingsMaker {
-    Arc::new(move |asked| page(scheme, asked))
+/// How nodes reach the mirror.
+#[derive(Clone, Debug, Default)]
+pub struct Reached {
+    /// It speaks TLS.
+    pub tls: bool,
+    /// The address they use, where that is not the one that is asked.
+    pub url: Option<String>,
+    /// The CA that vouches for it, in PEM, where nodes do not know it.
+    pub ca: Option<String>,
+}
+
+/// Makes the settings of a mirror.
+pub fn maker(reached: Reached) -> SettingsMaker {
+    Arc::new(move |asked| page(&reached, asked))
 }
 
 /// What the query may say.
@@ -24,8 +35,11 @@ struct Wishes {
     others: Others,
 }
 
-fn page(scheme: &str, asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSettings> {
+fn page(reached: &Reached, asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSettings> {
     let wishes = wishes(asked.query)?;
+    if asked.path == "ca.crt" {
+        return ca(reached);
+    }
     let make = match asked.path {
         "containerd" => certs_d,
         "talos" => patch,
@@ -36,7 +50,8 @@ fn page(scheme: &str, asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSetti
             )));
         }
     };
-    let url = match (&wishes.mirror, asked.host) {
+    let scheme = if reached.tls { "https" } else { "http" };
+    let url = match (wishes.mirror.as_ref().or(reached.url.as_ref()), asked.host) {
         (Some(url), _) => url.clone(),
         (None, Some(host)) => format!("{scheme}://{host}"),
         (None, None) => {
@@ -49,7 +64,27 @@ fn page(scheme: &str, asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSetti
     if let Some(path) = &wishes.node_ca {
         mirror = mirror.with_ca(path).map_err(refused)?;
     }
+    // an address of somebody else is vouched for by somebody else
+    if let (Some(pem), true, None) = (&reached.ca, mirror.has_tls(), &wishes.mirror) {
+        mirror = mirror.carry_ca(pem).map_err(refused)?;
+    }
     make(&mirror, &hosts_of_store(asked.names), wishes.others)
+}
+
+/// The CA alone.
+fn ca(reached: &Reached) -> Result<SettingsFile, NoSettings> {
+    let Some(pem) = &reached.ca else {
+        let why = match reached.tls {
+            true => "this mirror was not told which CA vouches for it (see --tls-ca)",
+            false => "this mirror speaks plain HTTP, where no certificate is checked",
+        };
+        return Err(NoSettings::Unknown(why.to_owned()));
+    };
+    Ok(SettingsFile {
+        media_type: "application/x-pem-file",
+        file_name: "ca.crt",
+        bytes: pem.clone().into_bytes(),
+    })
 }
 
 /// containerd's folder as a tar archive, to be unpacked where `config_path` points.
@@ -147,7 +182,7 @@ mod tests {
 
     fn ask(path: &str, query: &str) -> Result<SettingsFile, NoSettings> {
         page(
-            "http",
+            &Reached::default(),
             &SettingsAsked {
                 names: &names(),
                 path,
@@ -175,10 +210,47 @@ mod tests {
     }
 
     #[test]
+    fn settings_carry_the_ca_where_nodes_do_not_know_it() {
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let reached = Reached {
+            tls: true,
+            url: None,
+            ca: Some(pem.to_owned()),
+        };
+        let names = names();
+        let ask = |path, query| {
+            let asked = SettingsAsked {
+                names: &names,
+                path,
+                query,
+                host: Some("mirror.lan:5000"),
+            };
+            page(&reached, &asked).unwrap().bytes
+        };
+        assert_eq!(ask("ca.crt", ""), pem.as_bytes());
+        let bytes = ask("containerd", "");
+        let mut archive = tar::Archive::new(&bytes[..]);
+        let names: Vec<String> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| String::from_utf8(entry.unwrap().path_bytes().into()).unwrap())
+            .collect();
+        assert_eq!(names, ["docker.io/hosts.toml", "kubepkg-mirror-ca.crt"]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.contains("ca = \"/etc/containerd/certs.d/kubepkg-mirror-ca.crt\""));
+        assert!(text.contains("https://mirror.lan:5000/v2/docker.io"));
+        let patch = String::from_utf8(ask("talos", "")).unwrap();
+        assert!(patch.contains("ca: \"LS0t"), "{patch}");
+        let other = ask("talos", "mirror=https://other.lan");
+        assert!(!String::from_utf8(other).unwrap().contains("LS0t"));
+    }
+
+    #[test]
     fn a_wish_that_cannot_be_met_is_refused_with_the_reason() {
         for (path, query, why) in [
-            ("cri-o", "", "containerd and talos"),
-            ("", "", "containerd and talos"),
+            ("cri-o", "", "containerd, talos"),
+            ("", "", "containerd, talos"),
+            ("ca.crt", "", "plain HTTP"),
             ("containerd", "catchall=true", "catch-all=true"),
             ("containerd", "mirror=ftp://mirror.lan", "https://"),
             ("containerd", "node-ca=/ca.crt", "no certificate is checked"),

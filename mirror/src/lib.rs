@@ -7,6 +7,8 @@
 //! [`manage`] is what operators ask and change by hand; [`metrics`] and [`facts`] are what the
 //! server and its store tell of themselves. Nothing here asks another machine for anything.
 
+pub mod access;
+mod changes;
 pub mod facts;
 pub mod http;
 pub mod keeper;
@@ -18,5 +20,6 @@ pub mod serve;
 pub mod sink;
 pub mod source;
 pub mod store;
+pub mod tls;
 mod told;
 pub mod wanted;

@@ -8,14 +8,16 @@ mod crowd;
 mod guard;
 mod meter;
 mod open_files;
+mod socket;
 mod wire;
 mod workers;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use kubepkg_core::error::{Classify, Kind};
@@ -29,6 +31,7 @@ use self::crowd::Crowd;
 pub use self::open_files::raise_open_files;
 use self::workers::Workers;
 use crate::http::Server;
+use crate::tls::Tls;
 
 /// The address a request came from; an extension of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct Limits {
     pub idle: Duration,
     /// How long a client may take to send the head of a request, once it has begun.
     pub head: Duration,
+    /// How long a client may take to agree on TLS.
+    pub handshake: Duration,
     /// Connections at once; more are told to come again.
     pub connections: usize,
     /// After the end was asked for: how long answers under way may take.
@@ -49,12 +54,14 @@ pub struct Limits {
 
 impl Default for Limits {
     /// Five minutes (a node unpacking a layer on a slow disk stops reading for a while), half a
-    /// minute for the few hundred bytes of a head, a few connections for each of a thousand
+    /// minute for the few hundred bytes of a head, ten seconds for TLS, which is when containerd
+    /// gives up too, a few connections for each of a thousand
     /// nodes, and with what ends after it less than the 30 s in which Kubernetes ends a pod.
     fn default() -> Limits {
         Limits {
             idle: Duration::from_secs(300),
             head: Duration::from_secs(30),
+            handshake: Duration::from_secs(10),
             connections: 4096,
             drain: Duration::from_secs(18),
         }
@@ -125,22 +132,37 @@ pub async fn serve_with(
     limits: Limits,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
+    serve_on(vec![listener], None, server, limits, shutdown).await
+}
+
+/// [`serve_with`] on several sockets, with TLS on all of them where it is given.
+pub async fn serve_on(
+    listeners: Vec<TcpListener>,
+    tls: Option<Arc<Tls>>,
+    server: Server,
+    limits: Limits,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ServeError> {
     let source = server.source();
     source.names().await.map_err(ServeError::Store)?;
 
-    let room = Arc::new(Semaphore::new(limits.connections));
-    let crowd = Crowd::new();
     let answers = server.into_answers();
     let metrics = Arc::clone(answers.metrics());
-    let connections = Connections::new(answers, limits);
+    let connections = Connections::new(answers, limits, tls);
     let (phase, watched) = watch::channel(Phase::Serving);
     let workers = Workers::start(&connections, &watched).map_err(ServeError::Threads)?;
     drop((connections, watched));
+    let room = Arc::new(Semaphore::new(limits.connections));
+    let crowd = Crowd::new();
+    let mut listeners = Listeners {
+        all: listeners,
+        next: 0,
+    };
     let mut shutdown = pin!(shutdown);
     loop {
         let (stream, peer) = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accept(&listener) => accepted?,
+            accepted = accept(&mut listeners) => accepted?,
         };
         // never closed, so there is no other error
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
@@ -152,7 +174,7 @@ pub async fn serve_with(
             tracing::error!(%error, "cannot serve a connection");
         }
     }
-    drop(listener);
+    drop(listeners);
 
     phase.send_replace(Phase::Ending);
     let mut ended = pin!(workers.ended());
@@ -169,10 +191,29 @@ pub async fn serve_with(
     Ok(())
 }
 
+/// Sockets that are asked in turn, so that a busy one does not hide the others.
+struct Listeners {
+    all: Vec<TcpListener>,
+    next: usize,
+}
+
+impl Listeners {
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        for _ in 0..self.all.len() {
+            let listener = &self.all[self.next];
+            self.next = (self.next + 1) % self.all.len();
+            if let Poll::Ready(accepted) = listener.poll_accept(cx) {
+                return Poll::Ready(accepted);
+            }
+        }
+        Poll::Pending
+    }
+}
+
 /// The next connection.
-async fn accept(listener: &TcpListener) -> Result<(TcpStream, SocketAddr), ServeError> {
+async fn accept(listeners: &mut Listeners) -> Result<(TcpStream, SocketAddr), ServeError> {
     loop {
-        match listener.accept().await {
+        match poll_fn(|cx| listeners.poll_accept(cx)).await {
             Ok(accepted) => return Ok(accepted),
             // the socket itself cannot be used, now or later
             Err(error)

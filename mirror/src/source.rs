@@ -51,6 +51,12 @@ pub trait Source: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Whether what clients push now could be kept. A store that is only read has nothing to
+    /// keep.
+    fn probe(&self) -> DoneFuture<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// The content with this digest, `None` when it is not here. May block.
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError>;
 
@@ -95,6 +101,10 @@ impl<T: Source + ?Sized> Source for Arc<T> {
 
     fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
         (**self).rescue(digests)
+    }
+
+    fn probe(&self) -> DoneFuture<'_> {
+        (**self).probe()
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
@@ -143,6 +153,10 @@ impl Source for FileStore {
                 false => Ok(()),
             }
         })
+    }
+
+    fn probe(&self) -> DoneFuture<'_> {
+        Box::pin(FileStore::probe(self))
     }
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {

@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 
+use crate::mirror::CA_FILE;
 use crate::{Error, Hosts, Mirror, OutFile};
 
 /// Name of the file in each registry's folder.
@@ -43,10 +44,16 @@ pub fn files(mirror: &Mirror, hosts: &Hosts, others: Others) -> Result<Vec<OutFi
             content: hosts_toml(mirror.base(), mirror.ca(), false),
         });
     }
-    match files.is_empty() {
-        true => Err(Error::NoHosts),
-        false => Ok(files),
+    if files.is_empty() {
+        return Err(Error::NoHosts);
     }
+    if let (Some(pem), true) = (mirror.carried_ca(), mirror.brings_ca()) {
+        files.push(OutFile {
+            path: CA_FILE.to_owned(),
+            content: pem.to_owned(),
+        });
+    }
+    Ok(files)
 }
 
 /// The folder containerd looks into first for `host[:port]`. It is legal on every file system,
@@ -147,6 +154,25 @@ mod tests {
                 assert_eq!(keys["ca"].as_str(), Some("/etc/a \"b\"\\c.crt"));
             }
         }
+    }
+
+    #[test]
+    fn a_carried_ca_lies_where_the_settings_look_for_it() {
+        let pem = "-----BEGIN CERTIFICATE-----\n";
+        let mirror = Mirror::new("https://mirror.lan").unwrap();
+        let carried = mirror.carry_ca(pem).unwrap();
+        let written = files(&carried, &hosts(&["quay.io"]), Others::AsTheyAre).unwrap();
+        let [toml, ca] = &written[..] else {
+            panic!("{written:?}");
+        };
+        assert_eq!((&*ca.path, &*ca.content), ("kubepkg-mirror-ca.crt", pem));
+        let toml: Table = toml.content.parse().unwrap();
+        let path = toml["ca"].as_str().unwrap();
+        assert_eq!(path, "/etc/containerd/certs.d/kubepkg-mirror-ca.crt");
+        // nodes that have it already are told where
+        let there = carried.with_ca("/etc/ca.crt").unwrap();
+        let written = files(&there, &hosts(&["quay.io"]), Others::AsTheyAre).unwrap();
+        assert_eq!(written.len(), 1);
     }
 
     #[test]

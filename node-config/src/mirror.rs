@@ -11,7 +11,19 @@ use crate::Error;
 pub struct Mirror {
     base: String,
     ca: Option<String>,
+    /// Goes with the settings.
+    carried: Option<String>,
 }
+
+/// Name of the file a carried CA goes into, among containerd's folders.
+pub(crate) const CA_FILE: &str = "kubepkg-mirror-ca.crt";
+
+/// Where that file lies on nodes: containerd's usual folder. containerd reads relative paths
+/// wrongly.
+const CA_PATH: &str = "/etc/containerd/certs.d/kubepkg-mirror-ca.crt";
+
+/// Longest CA that is carried, in bytes.
+const MAX_CA: usize = 64 * 1024;
 
 impl Mirror {
     /// Reads `http(s)://host[:port][/path]`. A path is that of a proxy in front of the mirror;
@@ -49,6 +61,7 @@ impl Mirror {
         Ok(Mirror {
             base: base.trim_end_matches('/').to_owned(),
             ca: None,
+            carried: None,
         })
     }
 
@@ -75,6 +88,46 @@ impl Mirror {
         Ok(self)
     }
 
+    /// Whether nodes reach it with TLS.
+    pub fn has_tls(&self) -> bool {
+        self.base.starts_with("https://")
+    }
+
+    /// Lets the settings carry the certificate (PEM) that signed the mirror's. Where nodes have
+    /// it already ([`Mirror::with_ca`]) containerd reads it there.
+    pub fn carry_ca(mut self, pem: &str) -> Result<Mirror, Error> {
+        let refuse = |why| Error::Ca {
+            path: "the CA".to_owned(),
+            why,
+        };
+        if !self.has_tls() {
+            return Err(refuse(
+                "the mirror's URL begins with http://, where no certificate is checked",
+            ));
+        }
+        if pem.len() > MAX_CA || !pem.contains("-----BEGIN CERTIFICATE-----") {
+            return Err(refuse("it is no certificate in PEM"));
+        }
+        if pem.contains("PRIVATE KEY") {
+            return Err(refuse(
+                "it holds a private key, which must not come onto nodes",
+            ));
+        }
+        self.carried = Some(pem.to_owned());
+        Ok(self)
+    }
+
+    /// The certificate that goes with the settings.
+    pub fn carried_ca(&self) -> Option<&str> {
+        self.carried.as_deref()
+    }
+
+    /// `host[:port]` of the address.
+    pub fn host(&self) -> &str {
+        let rest = self.base.split_once("://").map_or("", |(_, rest)| rest);
+        rest.split('/').next().unwrap_or_default()
+    }
+
     /// The address without a path for one registry; it needs clients that send `ns`.
     pub fn base(&self) -> &str {
         &self.base
@@ -82,7 +135,13 @@ impl Mirror {
 
     /// The CA file on the nodes.
     pub fn ca(&self) -> Option<&str> {
-        self.ca.as_deref()
+        let carried = self.carried.as_ref().map(|_| CA_PATH);
+        self.ca.as_deref().or(carried)
+    }
+
+    /// Whether the CA file on the nodes is the one that is carried.
+    pub(crate) fn brings_ca(&self) -> bool {
+        self.ca.is_none()
     }
 
     /// Where the registry `host` (`host[:port]`) is in the mirror: the URL put in front of
@@ -160,5 +219,17 @@ mod tests {
         assert!(https().with_ca("ca.crt").is_err());
         assert!(https().with_ca("/a\nb").is_err());
         assert!(Mirror::new("http://m").unwrap().with_ca("/ca.crt").is_err());
+        let pem = "-----BEGIN CERTIFICATE-----";
+        let carried = https().carry_ca(pem).unwrap();
+        assert_eq!(
+            (carried.carried_ca(), carried.ca()),
+            (Some(pem), Some(CA_PATH))
+        );
+        assert!(CA_PATH.ends_with(CA_FILE));
+        assert_eq!(carried.with_ca("/x.crt").unwrap().ca(), Some("/x.crt"));
+        assert!(https().carry_ca("nothing").is_err());
+        assert!(https().carry_ca(&format!("{pem} PRIVATE KEY")).is_err());
+        assert!(Mirror::new("http://m").unwrap().carry_ca(pem).is_err());
+        assert_eq!(Mirror::new("https://m:5/x").unwrap().host(), "m:5");
     }
 }

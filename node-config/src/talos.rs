@@ -4,6 +4,9 @@
 //! The form under `machine.registries` is read by every Talos release; `skipFallback` (1.9 and
 //! later) closes the way to the upstream. The mirrors take effect without a reboot.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::{Error, Hosts, Mirror, OutFile};
 
 /// Name of the file.
@@ -27,6 +30,12 @@ pub fn files(mirror: &Mirror, hosts: &Hosts) -> Result<Vec<OutFile>, Error> {
         let (name, url) = (quoted(host), quoted(&mirror.endpoint(host)?));
         content.push_str(&format!(
             "      {name}:\n        endpoints:\n          - {url}\n        overridePath: true\n        skipFallback: true\n"
+        ));
+    }
+    if let Some(pem) = mirror.carried_ca() {
+        let (host, ca) = (quoted(mirror.host()), quoted(&STANDARD.encode(pem)));
+        content.push_str(&format!(
+            "    config:\n      {host}:\n        tls:\n          ca: {ca}\n"
         ));
     }
     let path = FILE.to_owned();
@@ -72,6 +81,20 @@ machine:
                 content: want.to_owned()
             }]
         );
+    }
+
+    #[test]
+    fn a_carried_ca_is_in_the_patch() {
+        let mirror = Mirror::new("https://mirror.lan:5000/proxy").unwrap();
+        let mirror = mirror.carry_ca("-----BEGIN CERTIFICATE-----\n").unwrap();
+        let hosts = Hosts {
+            hosts: ["docker.io".to_owned()].into(),
+            ..Hosts::default()
+        };
+        let content = files(&mirror, &hosts).unwrap().remove(0).content;
+        let want = "        skipFallback: true\n    config:\n      \"mirror.lan:5000\":\n        tls:\n          \
+                    ca: \"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==\"\n";
+        assert!(content.ends_with(want), "{content}");
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kubepkg_mirror::access::Gate;
 use kubepkg_mirror::http::Server;
 use kubepkg_mirror::keeper::{Keeper, Settings};
-use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
+use kubepkg_mirror::serve::{Limits, ServeError, serve_on};
 use kubepkg_mirror::store::FileStore;
+use kubepkg_mirror::tls::Tls;
 use kubepkg_mirror::wanted::Wanted;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -46,23 +48,53 @@ impl Keeping {
     pub async fn serve(
         &self,
         store: FileStore,
-        listener: TcpListener,
+        serving: Serving,
         server: Server,
-        limits: Limits,
         interrupt: Interrupt,
     ) -> Result<(), ServeError> {
         let wanted = Arc::new(Wanted::default());
         let server = server.count_misses(Arc::clone(&wanted));
-        let (serving, over) = watch::channel(());
+        let (alive, over) = watch::channel(());
         let served = async move {
-            let served = serve_with(listener, server, limits, interrupt.requested()).await;
-            drop(serving);
+            let served = serving.run(server, interrupt).await;
+            drop(alive);
             served
         };
         let keeper = self.keeper(store.clone()).run(dropped(over.clone()));
         let misses = wanted.keep(&store, dropped(over));
         let (served, (), ()) = tokio::join!(served, keeper, misses);
         served
+    }
+}
+
+/// What a server is put on.
+pub struct Serving {
+    pub listeners: Vec<TcpListener>,
+    pub tls: Option<Arc<Tls>>,
+    pub gate: Arc<Gate>,
+    /// How often the files of both are looked at.
+    pub reload_every: Duration,
+    pub limits: Limits,
+}
+
+impl Serving {
+    /// Serves until it is interrupted, and reads files of settings again that change meanwhile.
+    pub async fn run(self, server: Server, interrupt: Interrupt) -> Result<(), ServeError> {
+        let every = self.reload_every;
+        let tls = self.tls.clone();
+        let certificates = async {
+            match tls {
+                Some(tls) => tls.keep(every).await,
+                None => std::future::pending().await,
+            }
+        };
+        let gate = self.gate.keep(every);
+        let requested = interrupt.requested();
+        let served = serve_on(self.listeners, self.tls, server, self.limits, requested);
+        tokio::select! {
+            served = served => served,
+            ((), ()) = async { tokio::join!(certificates, gate) } => Ok(()),
+        }
     }
 }
 

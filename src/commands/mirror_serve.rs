@@ -1,48 +1,70 @@
 //! `mirror serve`: a store as registry and chart repository.
 
+mod checking;
+mod settings;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use kubepkg_core::store::StoreError;
+use kubepkg_core::time::Time;
+use kubepkg_mirror::access::Gate;
 use kubepkg_mirror::http::{PushSettings, Server};
-use kubepkg_mirror::serve::{Limits, raise_open_files, serve_with};
+use kubepkg_mirror::serve::raise_open_files;
 use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::tls::{Made, SOON};
 use tokio::net::TcpListener;
 
-use super::mirror_keeping::Keeping;
+use self::settings::{BoundFlags, LoginFlags, Spoken, TlsFlags};
+use super::mirror_keeping::{Keeping, Serving};
 use super::store_folder;
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::settings_pages;
-use crate::units::count;
+use crate::units::{count, local_time};
 
 /// Flags of `mirror serve`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  kubepkg mirror serve --store /srv/mirror --listen 127.0.0.1:5000",
     after_long_help = "Serves what was imported: images, charts and index files under their \
-                       upstream names. Everyone who reaches the\naddress may read; nobody can \
-                       write, unless --anonymous-push lets everyone write. Imports into the same \
-                       store\nare seen at once, without a restart. It speaks plain HTTP: other machines are served \
-                       only with --insecure-http, or\nthrough a proxy on this machine that speaks \
-                       TLS.\n\nWhere it may write the store, it also looks after it: it \
+                       upstream names. Everyone who reaches the\naddress may read, unless rules \
+                       say otherwise. Users may push (`mirror user add` makes one), and everyone \
+                       with\n--anonymous-push. Imports into the same store are seen at once, \
+                       without a restart.\n\nIt speaks TLS with --tls-cert, or with a certificate \
+                       it makes for itself (--self-signed). Without, other machines are\nserved \
+                       only with --insecure-http, or through a proxy on this machine that speaks \
+                       TLS.\n\nEvery flag can stand in a file (--config): --min-free 5 is \
+                       minFree: 5 there. A flag comes first, then its variable, then\nthe file. \
+                       --check reads everything, says what would be done, and changes \
+                       nothing.\n\nWhere it may write the store, it also looks after it: it \
                        collects what nothing needs any more, reads all content again\nand again \
                        to find damage, drops uploads nobody continued for a day, and counts what \
-                       was asked for in vain.\n\nExample:\n  kubepkg mirror serve --store /srv/mirror --listen \
-                       0.0.0.0:5000 --insecure-http"
+                       was asked for in vain.\n\nExample:\n  kubepkg mirror serve --store \
+                       /srv/mirror --listen 0.0.0.0:5000 --self-signed mirror.example.com"
 )]
 pub struct Arguments {
+    /// Settings in a file; see samples/mirror.yaml
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Read all settings and files, say what would be done, and serve nothing
+    #[arg(long)]
+    pub check: bool,
     /// The mirror's store on this host, as `bundle import` made it
     #[arg(long, value_name = "DIR")]
     pub store: PathBuf,
-    /// Address and port to listen on; port 0 takes a free one and says which
+    /// Address and port to listen on; port 0 takes a free one and says which (repeatable)
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5000")]
-    pub listen: SocketAddr,
+    pub listen: Vec<SocketAddr>,
     /// Name (with port) that clients know this mirror by, besides the one they ask it under
     /// (repeatable)
     #[arg(long, value_name = "HOST")]
     pub own_name: Vec<String>,
+    /// Address clients use where it is not the one they ask for, as behind a proxy that speaks TLS
+    #[arg(long, value_name = "URL", value_parser = external_url)]
+    pub external_url: Option<String>,
     /// Serve plain HTTP to other machines too: who stands between can change what tags mean
     #[arg(long)]
     pub insecure_http: bool,
@@ -54,15 +76,24 @@ pub struct Arguments {
     #[arg(long)]
     pub new_store: bool,
     /// Mount a blob only from the repository the client names, not from any that has it
-    #[arg(long, requires = "anonymous_push")]
+    #[arg(long)]
     pub no_anonymous_mount: bool,
     /// Accept a pushed index of which some manifests are not here
-    #[arg(long, requires = "anonymous_push")]
+    #[arg(long)]
     pub sparse_indexes: bool,
     /// Share of the disk that stays free: below it pushes are refused, and the oldest partial
     /// uploads go
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=99))]
     pub min_free: u32,
+    /// TLS.
+    #[command(flatten)]
+    pub tls: TlsFlags,
+    /// Who may do what.
+    #[command(flatten)]
+    pub logins: LoginFlags,
+    /// What connections may take up.
+    #[command(flatten)]
+    pub bounds: BoundFlags,
     /// How the store is looked after.
     #[command(flatten)]
     pub keeping: Keeping,
@@ -70,62 +101,151 @@ pub struct Arguments {
 
 /// Serves until it is stopped, which is no failure.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    if !arguments.listen.ip().is_loopback() && !arguments.insecure_http {
-        return Err(CommandError::usage("plain HTTP would be served to other machines")
-            .at(arguments.listen)
-            .hint(
-                "add --insecure-http if the network is trusted, or listen on 127.0.0.1 behind a \
-                 proxy that speaks TLS",
-            )
-            .into());
+    must_be_safe(&arguments)?;
+    if arguments.check {
+        return checking::run(&arguments, printer);
     }
     interrupt::serve(printer, async |interrupt| {
-        let listener = TcpListener::bind(arguments.listen)
-            .await
-            .map_err(|error| cannot_listen(arguments.listen, error))?;
-        let address = listener.local_addr()?;
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for wanted in &arguments.listen {
+            let listener = TcpListener::bind(wanted)
+                .await
+                .map_err(|error| cannot_listen(*wanted, error))?;
+            addresses.push(listener.local_addr()?);
+            listeners.push(listener);
+        }
         if arguments.new_store {
             store_folder::check(&arguments.store)?;
             FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
         } else {
             store_folder::must_exist(&arguments.store)?;
         }
+        let spoken = arguments.tls.open(&arguments, false)?;
+        let gate = Arc::new(arguments.logins.open(&arguments)?);
         let store = open(&arguments, printer)?;
         let names = store.names().await?;
         let held = match names.repositories.len() {
             0 => "empty so far".to_owned(),
             n => count(n, "repository", "repositories"),
         };
+        let scheme = if spoken.is_some() { "https" } else { "http" };
+        let urls: Vec<String> = addresses
+            .iter()
+            .map(|a| format!("{scheme}://{a}"))
+            .collect();
         printer.say(&format!(
-            "serving {} ({held}) at http://{address}",
-            arguments.store.display()
+            "serving {} ({held}) at {}",
+            arguments.store.display(),
+            urls.join(" and ")
         ));
-        if address.ip().is_loopback() {
+        if addresses.iter().all(|address| address.ip().is_loopback()) {
             printer.say("only this machine can reach it; see --listen");
         }
-        let mut server = Server::new(store.clone())
-            .own_names(&arguments.own_name)
-            .settings(settings_pages::maker("http"));
-        if arguments.anonymous_push {
-            printer.say("everyone who reaches it may push");
-            let settings = PushSettings {
-                mount_from_anywhere: !arguments.no_anonymous_mount,
-                sparse_indexes: arguments.sparse_indexes,
-            };
-            server = server.accept_pushes(store.clone(), settings);
+        if let Some(spoken) = &spoken {
+            say_tls(spoken, printer);
         }
-        let limits = Limits::default().within(raise_open_files());
+        say_pushes(&arguments, &gate, &store, printer);
+        let server = server(&arguments, &gate, spoken.as_ref(), &store);
+        let serving = Serving {
+            listeners,
+            tls: spoken.map(|spoken| spoken.tls),
+            gate,
+            reload_every: arguments.logins.reload_every,
+            limits: arguments.bounds.limits().within(raise_open_files()),
+        };
         if store.can_write() {
             let keeping = &arguments.keeping;
-            keeping
-                .serve(store, listener, server, limits, interrupt)
-                .await?;
+            keeping.serve(store, serving, server, interrupt).await?;
         } else {
-            serve_with(listener, server, limits, interrupt.requested()).await?;
+            serving.run(server, interrupt).await?;
         }
         printer.say("stopped");
         Ok(())
     })
+}
+
+fn server(
+    arguments: &Arguments,
+    gate: &Arc<Gate>,
+    spoken: Option<&Spoken>,
+    store: &FileStore,
+) -> Server {
+    let ca = spoken.and_then(|spoken| spoken.ca.clone());
+    let pages = settings_pages::maker(settings_pages::Reached {
+        tls: spoken.is_some(),
+        url: arguments.external_url.clone(),
+        ca,
+    });
+    let server = Server::new(store.clone())
+        .own_names(&arguments.own_name)
+        .reached(spoken.is_some(), arguments.external_url.clone())
+        .gate(Arc::clone(gate))
+        .settings(pages);
+    if !store.can_write() {
+        return server;
+    }
+    let settings = PushSettings {
+        mount_from_anywhere: !arguments.no_anonymous_mount,
+        sparse_indexes: arguments.sparse_indexes,
+    };
+    server.accept_pushes(store.clone(), settings)
+}
+
+/// Plain HTTP is for this machine, or for who says so.
+fn must_be_safe(arguments: &Arguments) -> Result<(), CommandError> {
+    arguments.tls.check()?;
+    let open = arguments.listen.iter().find(|a| !a.ip().is_loopback());
+    match open {
+        Some(address) if !arguments.insecure_http && !arguments.tls.is_wanted() => Err(
+            CommandError::usage("plain HTTP would be served to other machines")
+                .at(address)
+                .hint(
+                    "add --self-signed HOST or --tls-cert FILE for TLS, or --insecure-http if the \
+                     network is trusted, or listen on 127.0.0.1 behind a proxy that speaks TLS",
+                ),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn say_tls(spoken: &Spoken, printer: &Printer) {
+    if let Some((made, ca)) = &spoken.own {
+        let what = match made {
+            Made::Everything => "made a CA and a certificate",
+            Made::Certificate => "made a new certificate of the same CA",
+            Made::Kept => "using the certificate made before",
+        };
+        printer.say(&format!(
+            "{what}; nodes trust it by /node-config/ca.crt, whose SHA-256 is {}",
+            ca.fingerprint
+        ));
+    }
+    let facts = spoken.tls.facts();
+    match facts.left(Time::now()) {
+        None => printer.warn(&format!(
+            "the certificate does not hold now, and clients will refuse it: it holds from {} to {}",
+            local_time(facts.from),
+            local_time(facts.until)
+        )),
+        Some(left) if left < SOON => printer.warn(&format!(
+            "the certificate ends on {}",
+            local_time(facts.until)
+        )),
+        Some(_) => {}
+    }
+}
+
+fn say_pushes(arguments: &Arguments, gate: &Gate, store: &FileStore, printer: &Printer) {
+    let users = gate.users().len();
+    match (store.can_write(), arguments.anonymous_push, users) {
+        (false, ..) => {}
+        (true, true, _) => printer.say("everyone who reaches it may push"),
+        (true, false, 0) => {}
+        (true, false, users) => {
+            printer.say(&format!("{} may log in", count(users, "user", "users")));
+        }
+    }
 }
 
 /// Opens the store for writing where this process may: then it is also looked after. Where it
@@ -157,4 +277,9 @@ fn cannot_listen(address: SocketAddr, error: std::io::Error) -> CommandError {
         .at(address)
         .hint(hint)
         .because(error)
+}
+
+fn external_url(text: &str) -> Result<String, String> {
+    let checked = kubepkg_node_config::Mirror::new(text).map_err(|error| error.to_string())?;
+    Ok(checked.base().to_owned())
 }

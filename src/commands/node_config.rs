@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kubepkg_core::bundle::read::open_head;
 use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::tls::Own;
 use kubepkg_node_config::containerd::Others;
 use kubepkg_node_config::files::{Plan, apply};
 use kubepkg_node_config::hosts::{hosts_of_head, hosts_of_store};
@@ -29,6 +30,10 @@ pub struct Common {
     /// The mirror as the nodes reach it
     #[arg(long, value_name = "URL")]
     pub mirror: String,
+    /// Carry this CA certificate (PEM) to the nodes; by default that of a store whose mirror made
+    /// one for itself
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
     /// Folder to write into
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
@@ -83,7 +88,7 @@ pub struct Talos {
 
 /// Writes containerd's settings.
 pub fn run_containerd(arguments: Containerd, printer: &Printer) -> anyhow::Result<()> {
-    let mut mirror = Mirror::new(&arguments.common.mirror)?;
+    let mut mirror = mirror(&arguments.common, printer)?;
     if let Some(path) = &arguments.node_ca {
         mirror = mirror.with_ca(path)?;
     }
@@ -98,11 +103,59 @@ pub fn run_containerd(arguments: Containerd, printer: &Printer) -> anyhow::Resul
 
 /// Writes the patch for Talos.
 pub fn run_talos(arguments: Talos, printer: &Printer) -> anyhow::Result<()> {
-    let mirror = Mirror::new(&arguments.common.mirror)?;
+    let mirror = mirror(&arguments.common, printer)?;
     let hosts = hosts(&arguments.common, printer)?;
     let files = talos::files(&mirror, &hosts)?;
     write(&arguments.common, &files, printer)
 }
+
+/// The mirror, with the CA that goes with the settings.
+fn mirror(arguments: &Common, printer: &Printer) -> anyhow::Result<Mirror> {
+    let mirror = Mirror::new(&arguments.mirror)?;
+    if let Some(file) = &arguments.ca_file {
+        return Ok(mirror.carry_ca(&read_ca(file)?)?);
+    }
+    let own = arguments
+        .store
+        .as_ref()
+        .filter(|_| arguments.bundle.is_none());
+    let own = own.map(|store| Own::ca_file(&FileStore::tls_folder(store)));
+    match own {
+        Some(file) if mirror.has_tls() && output::exists(&file)? => {
+            printer.say(&format!("nodes get the CA in {}", file.display()));
+            Ok(mirror.carry_ca(&read_ca(&file)?)?)
+        }
+        _ => Ok(mirror),
+    }
+}
+
+/// Reads certificates that are given to others.
+pub fn read_ca(file: &Path) -> Result<String, CommandError> {
+    use std::io::Read as _;
+    let failed = |error| CommandError::io("cannot read the CA", error).at(file.display());
+    let wrong = |why: &str| {
+        CommandError::usage(why)
+            .at(file.display())
+            .hint("give the certificate of the CA alone, in PEM")
+    };
+    let mut text = String::new();
+    File::open(file)
+        .and_then(|open| open.take(MAX_CA + 1).read_to_string(&mut text))
+        .map_err(failed)?;
+    match () {
+        () if text.len() as u64 > MAX_CA => Err(wrong("this file is too large for a CA")),
+        () if text.contains("PRIVATE KEY") => Err(wrong(
+            "this file holds a private key, which others must not get",
+        )),
+        () if !text.contains("-----BEGIN CERTIFICATE-----") => {
+            Err(wrong("this file holds no certificate"))
+        }
+        () => Ok(text),
+    }
+}
+
+/// Longest file of CA certificates that goes to nodes, in bytes.
+const MAX_CA: u64 = 64 * 1024;
 
 /// The registries to write settings for.
 fn hosts(arguments: &Common, printer: &Printer) -> anyhow::Result<Hosts> {

@@ -6,6 +6,8 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::Scratch;
@@ -94,9 +96,14 @@ impl Mirror {
     pub fn start_with(scratch: &Scratch, store: &str, more: &[&str]) -> Mirror {
         let call = ["mirror", "serve", "--store", store, "--listen"];
         let process = Running::start(scratch, &[&call[..], &["127.0.0.1:0"], more].concat());
-        let line = process.line("http://");
-        let (_, host) = line.split_once("http://").unwrap();
-        let host = host.to_owned();
+        Mirror::of(process)
+    }
+
+    /// Started by other arguments.
+    pub fn of(process: Running) -> Mirror {
+        let line = process.line("serving ");
+        let (_, host) = line.split_once("://").unwrap();
+        let host = host.split(' ').next().unwrap().to_owned();
         Mirror { process, host }
     }
 
@@ -148,6 +155,18 @@ pub fn get(host: &str, path: &str) -> Answer {
 
 /// Sends a request on a connection of its own.
 pub fn send(host: &str, method: &str, path: &str, media_type: &str, body: &[u8]) -> Answer {
+    send_as(host, "", method, path, media_type, body)
+}
+
+/// The same with a login, `name:password`.
+pub fn send_as(
+    host: &str,
+    login: &str,
+    method: &str,
+    path: &str,
+    media_type: &str,
+    body: &[u8],
+) -> Answer {
     let mut stream = TcpStream::connect(host).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
@@ -157,11 +176,20 @@ pub fn send(host: &str, method: &str, path: &str, media_type: &str, body: &[u8])
             "Content-Type: {media_type}\r\nContent-Length: {length}\r\n"
         ));
     }
+    if !login.is_empty() {
+        let login = STANDARD.encode(login);
+        head.push_str(&format!("Authorization: Basic {login}\r\n"));
+    }
     head.push_str("\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body).unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
+    parse(&bytes)
+}
+
+/// An answer as it came.
+pub fn parse(bytes: &[u8]) -> Answer {
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap();
     let head = std::str::from_utf8(&bytes[..end]).unwrap();
     let mut lines = head.split("\r\n");

@@ -15,6 +15,7 @@ use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Names, StoreError};
 
 use self::view::View;
+use super::auth;
 use super::content::{Described, Freshness, blocking, opened_blob, respond_bytes};
 use super::error::ApiError;
 use super::{Asking, Shared};
@@ -72,6 +73,7 @@ pub async fn answer(
     let decoded = decode(rest).ok_or_else(absent)?;
     let (folder, file) = decoded.rsplit_once('/').ok_or_else(absent)?;
     let folder = mapped(folder).ok_or_else(absent)?;
+    auth::demand_below(shared, asking, names, &folder)?;
     let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
     let view = blocking(&shared.source, move |source| {
         cache.view(source, &snapshot, &folder)

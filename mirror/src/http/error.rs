@@ -34,6 +34,8 @@ pub enum Code {
     BlobUploadInvalid,
     /// A length is not the one announced, or above the limit.
     SizeInvalid,
+    /// A login is needed.
+    Unauthorized,
     /// The server will not take it.
     Denied,
     /// Not now: there is too much else to do.
@@ -60,6 +62,7 @@ impl Code {
             Code::ManifestInvalid => "MANIFEST_INVALID",
             Code::BlobUploadInvalid => "BLOB_UPLOAD_INVALID",
             Code::SizeInvalid => "SIZE_INVALID",
+            Code::Unauthorized => "UNAUTHORIZED",
             Code::Denied => "DENIED",
             Code::TooManyRequests => "TOOMANYREQUESTS",
             Code::NameInvalid => "NAME_INVALID",

@@ -5,6 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use axum::response::Response;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue, LINK};
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::Names;
 use serde_json::json;
 
@@ -29,12 +30,19 @@ pub fn tags(asking: &Asking, place: &Place, found: Found<'_>, page: &Page) -> Re
     respond_list(asking, &body, more, tags.len(), tags.last().copied())
 }
 
-/// `GET /v2/_catalog`. Repositories from which everything was taken away are not shown.
-pub fn catalog(asking: &Asking, names: &Names, page: &Page) -> Response {
+/// `GET /v2/_catalog`: those that may be `shown`. Repositories from which everything was taken
+/// away are not.
+pub fn catalog(
+    asking: &Asking,
+    names: &Names,
+    page: &Page,
+    shown: impl Fn(&RepositoryName) -> bool,
+) -> Response {
     let after = names
         .repositories
         .range::<str, _>((bound(page), Unbounded))
         .filter(|(_, repository)| !(repository.manifests.is_empty() && repository.blobs.is_empty()))
+        .filter(|(name, _)| shown(name))
         .map(|(name, _)| name.as_str());
     let (repositories, more) = cut(after, page.n.unwrap_or(CATALOG_PAGE));
     let body = json!({"repositories": repositories});

@@ -4,6 +4,7 @@
 //! together; HEAD is answered from the snapshot alone and touches no file. Bytes go out as
 //! they are stored: nothing is converted, compressed or redirected.
 
+mod auth;
 mod body;
 mod buffers;
 mod cache;
@@ -12,6 +13,7 @@ mod conditional;
 mod content;
 mod error;
 mod handoff;
+mod health;
 mod lists;
 mod manifest;
 mod metrics_page;
@@ -20,23 +22,27 @@ mod page_cache;
 mod push;
 mod range;
 mod referrers;
+mod requests;
 mod service;
 mod settings;
 mod sites;
 mod watched;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Uri};
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::reference::canonical_host;
 use kubepkg_core::store::{Names, StoreError};
 use serde_json::json;
 
+use self::auth::Outside;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
 use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
@@ -44,6 +50,7 @@ use self::error::{ApiError, Code};
 use self::overview::Overview;
 use self::referrers::Question;
 use self::watched::Watched;
+use crate::access::{Action, Gate, Who};
 use crate::metrics::Metrics;
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
@@ -86,6 +93,10 @@ struct Shared {
     overview: Overview,
     /// Where clients may push to; `None` when they may not.
     push: Option<push::Push>,
+    /// Who may do what; `None`: everybody everything.
+    gate: Option<Arc<Gate>>,
+    outside: Outside,
+    readiness: Arc<health::Readiness>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -106,6 +117,8 @@ struct Asking {
     handoff: Option<Handoff>,
     /// The client's address, where it is known.
     peer: Option<std::net::IpAddr>,
+    /// Who the client is.
+    who: Who,
 }
 
 impl Asking {
@@ -143,6 +156,9 @@ impl Server {
                 metrics: Arc::default(),
                 overview: Overview::default(),
                 push: None,
+                gate: None,
+                outside: Outside::default(),
+                readiness: Arc::default(),
             },
             extra: Router::new(),
         }
@@ -173,8 +189,23 @@ impl Server {
         self
     }
 
-    /// Lets everybody who reaches this server push into `sink`, which must be the store that
-    /// is served.
+    /// Lets `gate` decide who may do what; without one everybody who reaches this server may do
+    /// all there is to do.
+    #[must_use]
+    pub fn gate(mut self, gate: Arc<Gate>) -> Server {
+        self.shared.gate = Some(gate);
+        self
+    }
+
+    /// Says how clients reach this server: with TLS, and under which address where that is not
+    /// the one they ask for.
+    #[must_use]
+    pub fn reached(mut self, tls: bool, url: Option<String>) -> Server {
+        self.shared.outside = Outside { tls, url };
+        self
+    }
+
+    /// Lets clients push into `sink`, which must be the store that is served.
     #[must_use]
     pub fn accept_pushes(mut self, sink: impl Sink, settings: PushSettings) -> Server {
         self.shared.push = Some(push::Push::new(Arc::new(sink), settings));
@@ -200,22 +231,42 @@ impl Server {
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let began = Instant::now();
     let (mut parts, body) = request.into_parts();
-    let asking = Asking {
+    let mut asking = Asking {
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
         handoff: parts.extensions.remove(),
         peer: parts.extensions.get().map(|Peer(peer)| peer.ip()),
+        who: Who::Anyone,
     };
-    let mut response = match route::parse(&asking.method, asking.path(), asking.query()) {
-        Err(RouteError::Elsewhere) => beside(&shared, &asking).await,
-        parsed => registry(&shared, &asking, parsed, body).await,
-    };
-    let nosniff = HeaderValue::from_static("nosniff");
+    let id = requests::id(&asking.headers);
+    let mut response = identified(&shared, &mut asking, body).await;
     let headers = response.headers_mut();
+    let nosniff = HeaderValue::from_static("nosniff");
     headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    headers.insert(requests::REQUEST_ID, id);
+    requests::note(&asking, &response, began);
     response
+}
+
+/// Finds out who asks, and answers.
+async fn identified(shared: &Arc<Shared>, asking: &mut Asking, body: Body) -> Response {
+    if asking.path() == auth::TOKEN_PATH {
+        return auth::token(shared, asking, body).await;
+    }
+    match auth::identify(shared, asking).await {
+        Ok(who) => asking.who = who,
+        Err(error) => {
+            let error = push::turned_away(error, asking, body).await;
+            return error.into_response();
+        }
+    }
+    match route::parse(&asking.method, asking.path(), asking.query()) {
+        Err(RouteError::Elsewhere) => beside(shared, asking).await,
+        parsed => registry(shared, asking, parsed, body).await,
+    }
 }
 
 /// Everything below `/v2/`.
@@ -233,17 +284,20 @@ async fn registry(
     let writes = asking.method != Method::GET && asking.method != Method::HEAD;
     let answered = match parsed {
         // whatever it names
-        _ if writes && shared.push.is_none() => Err(ApiError::read_only(asking)),
+        _ if writes && !takes_writes(shared) => Err(ApiError::read_only(asking)),
         Err(error) => {
             if let RouteError::Name(_) | RouteError::Target { .. } = error {
                 shared.wanted.miss(Miss::Illegal, asking.peer);
             }
             Err(ApiError::from_route(&error, asking.path()))
         }
-        Ok(Endpoint::Base) => Ok(json_answer(asking, &json!({}))),
-        Ok(Endpoint::Catalog(page)) => names(shared)
-            .await
-            .map(|names| lists::catalog(asking, &names, &page)),
+        Ok(Endpoint::Base) => {
+            auth::at_the_door(shared, asking).map(|()| json_answer(asking, &json!({})))
+        }
+        Ok(Endpoint::Catalog(page)) => names(shared).await.map(|names| {
+            let shown = |name: &RepositoryName| auth::may_read(shared, asking, name);
+            lists::catalog(asking, &names, &page, shown)
+        }),
         Ok(Endpoint::Repository(place, ask)) => {
             namespace = place.namespace(own);
             let answered = repository(shared, asking, own, &place, &ask).await;
@@ -279,7 +333,10 @@ async fn repository(
     ask: &Ask,
 ) -> Result<Response, ApiError> {
     if let Ask::Upload(id) = ask {
-        return push::state(shared, own, place, id).await;
+        return push::state(shared, asking, own, place, id).await;
+    }
+    if !auth::reads_are_open(shared) {
+        admit(shared, asking, own, place).await?;
     }
     let names = settled(shared, own, place, ask).await?;
     let found = place.find(&names, own);
@@ -326,6 +383,36 @@ async fn repository(
     }
 }
 
+/// Whether anybody may change anything here.
+fn takes_writes(shared: &Shared) -> bool {
+    let gate = shared.gate.as_ref();
+    shared.push.is_some() && gate.is_none_or(|gate| gate.lets_write())
+}
+
+/// Refuses who may not read a repository; one that is not here as if it were.
+async fn admit(
+    shared: &Shared,
+    asking: &Asking,
+    own: Own<'_>,
+    place: &Place,
+) -> Result<(), ApiError> {
+    let names = names(shared).await?;
+    if let Some(found) = place.find(&names, own) {
+        return auth::demand(shared, asking, Action::Pull, found.name.as_str());
+    }
+    let candidates = place.candidates(own);
+    match candidates.first() {
+        Some(first)
+            if !candidates
+                .iter()
+                .any(|name| auth::may_read(shared, asking, name)) =>
+        {
+            auth::demand(shared, asking, Action::Pull, first.as_str())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Everything else: repository files, charts, and whether the server is well.
 async fn beside(shared: &Shared, asking: &Asking) -> Response {
     if asking.method != Method::GET && asking.method != Method::HEAD {
@@ -348,33 +435,17 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
             .await
             .and_then(|names| settings::answer(maker, asking, &names, rest))
     } else if path == "/healthz" {
-        return health(shared, asking).await;
+        return health::health(shared, asking).await;
     } else if path == "/metrics" {
         return metrics_page::answer(shared, asking).await;
+    } else if path == "/readyz" {
+        return health::ready(shared, asking).await;
+    } else if path == "/livez" {
+        return health::alive(asking);
     } else {
         Err(ApiError::no_page(path))
     };
     answered.unwrap_or_else(IntoResponse::into_response)
-}
-
-/// `/healthz`: says what this is, and whether its store can be read.
-async fn health(shared: &Shared, asking: &Asking) -> Response {
-    let readable = names(shared).await.is_ok();
-    let status = if readable { "ok" } else { "failing" };
-    let mut response = json_answer(
-        asking,
-        &json!({
-            "service": "kubepkg-mirror",
-            "version": env!("CARGO_PKG_VERSION"),
-            "status": status,
-        }),
-    );
-    let no_store = HeaderValue::from_static("no-store");
-    response.headers_mut().insert(CACHE_CONTROL, no_store);
-    if !readable {
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    }
-    response
 }
 
 /// The names, such that what is asked for may be said to be here: what was condemned is taken

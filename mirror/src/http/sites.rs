@@ -14,9 +14,11 @@ use http::header::{HeaderName, HeaderValue};
 use kubepkg_core::location::{CanonicalUrl, host_element};
 use kubepkg_core::store::{Names, SiteEntry};
 
+use super::auth;
 use super::content::{Described, Freshness, opened};
 use super::error::ApiError;
 use super::{Asking, Shared};
+use crate::access::Action;
 use crate::route::decode;
 
 const KUBEPKG_SET: HeaderName = HeaderName::from_static("kubepkg-set");
@@ -30,6 +32,7 @@ pub async fn answer(
 ) -> Result<Response, ApiError> {
     let absent = || ApiError::no_page(asking.path());
     let decoded = decode(rest).ok_or_else(absent)?;
+    auth::demand(shared, asking, Action::Pull, &ruled(&decoded))?;
     let (folder, site, file) = find(names, &decoded).ok_or_else(absent)?;
     let stored = &site.files[&file];
     let described = Described {
@@ -48,6 +51,13 @@ pub async fn answer(
         .await?;
     response.headers_mut().insert(KUBEPKG_SET, set.into());
     Ok(response)
+}
+
+/// The path as rules name it: all of one spelling, so that no other one leads around a rule.
+fn ruled(path: &str) -> String {
+    let (host, path) = path.split_once('/').unwrap_or((path, ""));
+    let host = host_element(host).unwrap_or_else(|| host.to_owned());
+    format!("{host}/{path}").to_ascii_lowercase()
 }
 
 /// The site and file a path means. Where several indexes lie in one folder upstream, the file

@@ -87,6 +87,10 @@ impl<S: Source> Source for Watched<S> {
         self.source.rescue(digests)
     }
 
+    fn probe(&self) -> DoneFuture<'_> {
+        self.source.probe()
+    }
+
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         let found = self.source.blob(digest)?;
         if found.is_none() {

@@ -16,10 +16,12 @@ use tokio::sync::watch;
 
 use super::guard::{Answering, Asked, Guarded};
 use super::meter::Metered;
+use super::socket::{Socket, begin};
 use super::wire::Wire;
 use super::{Limits, Peer};
 use crate::http::{Answers, Handoff};
 use crate::metrics::{Counters, Kind};
+use crate::tls::Tls;
 
 /// Requests at once on one connection: each may hold a file open, and a client that pulls all
 /// layers of an image at once has no more.
@@ -41,13 +43,14 @@ pub(super) enum Phase {
 pub(super) struct Connections {
     answers: Arc<Answers>,
     limits: Limits,
+    tls: Option<Arc<Tls>>,
     protocol: Builder<TokioExecutor>,
     /// Where the thread counts that talks on them.
     counters: Arc<Counters>,
 }
 
 impl Connections {
-    pub(super) fn new(answers: Answers, limits: Limits) -> Connections {
+    pub(super) fn new(answers: Answers, limits: Limits, tls: Option<Arc<Tls>>) -> Connections {
         let mut protocol = Builder::new(TokioExecutor::new());
         // its limit also ends connections that wait for their next request; see `Guarded`
         protocol.http1().header_read_timeout(None);
@@ -59,6 +62,7 @@ impl Connections {
             counters: answers.metrics().part(0),
             answers: Arc::new(answers),
             limits,
+            tls,
             protocol,
         }
     }
@@ -82,6 +86,20 @@ impl Connections {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
+        let beginning = begin(stream, self.tls.as_deref(), self.limits.handshake);
+        let stream = tokio::select! {
+            begun = beginning => match begun {
+                Ok(stream) => stream,
+                Err(error) => {
+                    // scanners and health checks do it all the time
+                    tracing::debug!(%peer, %error, "no connection came about");
+                    return;
+                }
+            },
+            // nothing was asked yet
+            _ = phase.changed() => return,
+        };
+        let plain = matches!(stream, Socket::Plain(_));
         let asked = Arc::new(Asked::default());
         let handoff = Handoff::default();
         let stream = Wire::new(
@@ -102,8 +120,8 @@ impl Connections {
             let kind = Kind::of(request.method(), request.uri().path());
             let extensions = request.extensions_mut();
             extensions.insert(Peer(peer));
-            // HTTP/2 copies bodies into frames
-            if version <= Version::HTTP_11 && cfg!(target_os = "linux") {
+            // HTTP/2 copies bodies into frames, and what is encrypted has to be read
+            if plain && version <= Version::HTTP_11 && cfg!(target_os = "linux") {
                 extensions.insert(handoff.clone());
             }
             async move {

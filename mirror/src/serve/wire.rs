@@ -1,4 +1,4 @@
-//! A socket that sends parts of files where a body yielded their placeholder, and gathers the
+//! A connection that sends parts of files where a body yielded their placeholder, and gathers the
 //! small frames of HTTP/2.
 
 use std::fs::File;
@@ -12,12 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::guard::Asked;
+use super::socket::Socket;
 use crate::http::{Buffer, Handoff, LARGE, Part, Pool, is_placeholder};
 
 /// A socket, and the place where files are handed over to it.
 #[derive(Debug)]
 pub(super) struct Wire {
-    stream: TcpStream,
+    stream: Socket,
     handoff: Handoff,
     asked: Arc<Asked>,
     buffers: Arc<Pool>,
@@ -31,7 +32,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(
-        stream: TcpStream,
+        stream: Socket,
         handoff: Handoff,
         asked: Arc<Asked>,
         buffers: Arc<Pool>,
@@ -90,15 +91,18 @@ impl Wire {
 
     /// Sends at most `len` bytes of the part that was handed over.
     fn poll_part(&self, cx: &mut Context<'_>, len: usize) -> Poll<io::Result<usize>> {
+        let Socket::Plain(stream) = &self.stream else {
+            return Poll::Ready(Err(broken("a file was handed over where it is encrypted")));
+        };
         let send = || {
             self.handoff.send(|part| match part {
-                Some(part) if len <= part.left => self.send_file(part, len),
+                Some(part) if len <= part.left => send_file(stream, part, len),
                 _ => Err(broken("a placeholder came without its file")),
             })
         };
         loop {
-            ready!(self.stream.poll_write_ready(cx))?;
-            match self.stream.try_io(Interest::WRITABLE, send) {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_io(Interest::WRITABLE, send) {
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -108,21 +112,21 @@ impl Wire {
             }
         }
     }
+}
 
-    fn send_file(&self, part: &Part, len: usize) -> io::Result<usize> {
-        match sendfile(&self.stream, &part.file, part.offset, len) {
-            Ok(0) => {
-                // the length was announced; ending the connection is the only honest answer
-                tracing::error!("a file of the store ends early");
-                Err(io::ErrorKind::UnexpectedEof.into())
-            }
-            Ok(sent) => Ok(sent),
-            Err(Errno::IO) => {
-                tracing::error!("cannot read a file of the store");
-                Err(Errno::IO.into())
-            }
-            Err(errno) => Err(errno.into()),
+fn send_file(stream: &TcpStream, part: &Part, len: usize) -> io::Result<usize> {
+    match sendfile(stream, &part.file, part.offset, len) {
+        Ok(0) => {
+            // the length was announced; ending the connection is the only honest answer
+            tracing::error!("a file of the store ends early");
+            Err(io::ErrorKind::UnexpectedEof.into())
         }
+        Ok(sent) => Ok(sent),
+        Err(Errno::IO) => {
+            tracing::error!("cannot read a file of the store");
+            Err(Errno::IO.into())
+        }
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -236,6 +240,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (server, _) = server.unwrap();
+        let server = Socket::Plain(server);
         let wire = Wire::new(server, handoff.clone(), Arc::default(), Arc::default());
         (wire, client.unwrap())
     }

@@ -15,7 +15,7 @@ pub(super) const TEMPORARY: &str = ".tmp-";
 pub(super) const NUMBER_WIDTH: usize = 20;
 
 /// Everything that may lie in a store's root, temporaries left aside.
-const ROOT: [&str; 23] = [
+const ROOT: [&str; 24] = [
     "kubepkg-store.json",
     "blobs",
     "names",
@@ -38,6 +38,7 @@ const ROOT: [&str; 23] = [
     "gc.sock",
     "pins",
     "users",
+    "tls",
     "lost+found",
 ];
 

@@ -55,7 +55,7 @@ mod wanted;
 mod work;
 
 use std::future::poll_fn;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -129,6 +129,16 @@ impl FileStore {
     /// The store's folder.
     pub fn root(&self) -> &Path {
         self.opened.layout.root()
+    }
+
+    /// Where a mirror's users are kept in a store, unless they are elsewhere.
+    pub fn users_file(root: &Path) -> PathBuf {
+        root.join("users")
+    }
+
+    /// Where a mirror keeps a certificate it made for itself.
+    pub fn tls_folder(root: &Path) -> PathBuf {
+        root.join("tls")
     }
 
     /// Whether this process may change the store.

@@ -32,10 +32,10 @@ impl Answer {
         error["code"].as_str().unwrap().to_owned()
     }
 
-    /// Headers without the ones that name the moment.
+    /// Headers without the ones that name the moment or the request.
     pub fn lasting_headers(&self) -> Vec<(String, String)> {
         let mut headers = self.headers.clone();
-        headers.retain(|(key, _)| key != "date");
+        headers.retain(|(key, _)| key != "date" && key != "x-request-id");
         headers.sort();
         headers
     }

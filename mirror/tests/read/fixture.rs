@@ -13,8 +13,9 @@ use kubepkg_core::store::{
     Change, FileRange, ManifestEntry, Names, SiteEntry, SiteFile, StoreError, TagEntry,
 };
 use kubepkg_mirror::http::Server;
-use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
+use kubepkg_mirror::serve::{Limits, ServeError, serve_on};
 use kubepkg_mirror::source::{DoneFuture, NamesFuture, Source, Standing};
+use kubepkg_mirror::tls::Tls;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -207,21 +208,37 @@ impl Running {
     }
 
     pub async fn with(limits: Limits, settings: impl FnOnce(Server) -> Server) -> Running {
+        Running::on(1, None, limits, settings).await.0
+    }
+
+    /// On several sockets, whose addresses are given; with TLS on all of them where it is given.
+    pub async fn on(
+        sockets: usize,
+        tls: Option<Arc<Tls>>,
+        limits: Limits,
+        settings: impl FnOnce(Server) -> Server,
+    ) -> (Running, Vec<SocketAddr>) {
         let store = Arc::new(Memory::default());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let mut listeners = Vec::new();
+        for _ in 0..sockets {
+            listeners.push(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        }
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().map(|l| l.local_addr().unwrap()).collect();
+        let address = addresses[0];
         let (stop, stopped) = oneshot::channel();
         let server = settings(Server::new(Arc::clone(&store)));
         let shutdown = async move {
             let _ = stopped.await;
         };
-        let task = tokio::spawn(serve_with(listener, server, limits, shutdown));
-        Running {
+        let task = tokio::spawn(serve_on(listeners, tls, server, limits, shutdown));
+        let running = Running {
             store,
             address,
             stop,
             task,
-        }
+        };
+        (running, addresses)
     }
 
     pub async fn get(&self, target: &str) -> Answer {

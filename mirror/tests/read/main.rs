@@ -10,6 +10,7 @@ mod lists;
 mod manifests;
 mod places;
 mod referrers;
+mod secure;
 mod sending;
 mod serving;
 mod sites;

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use kubepkg_core::Digest;
+use kubepkg_mirror::access::Gate;
 use kubepkg_mirror::http::{PushSettings, Server};
 use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
 use kubepkg_mirror::store::{FileStore, OpenMode};
@@ -73,8 +75,23 @@ impl Site {
         Site::at(tempfile::tempdir().unwrap(), settings, 0).await
     }
 
+    /// A server at which `gate` decides, on the store in `folder`.
+    pub async fn gated(folder: TempDir, gate: Arc<Gate>) -> Site {
+        let settings = Some(PushSettings::default());
+        Site::made(folder, settings, 0, |server| server.gate(gate)).await
+    }
+
     /// A server on the store in `folder`, of whose disk `min_free` per mille stay free.
     pub async fn at(folder: TempDir, settings: Option<PushSettings>, min_free: u32) -> Site {
+        Site::made(folder, settings, min_free, |server| server).await
+    }
+
+    async fn made(
+        folder: TempDir,
+        settings: Option<PushSettings>,
+        min_free: u32,
+        make: impl FnOnce(Server) -> Server,
+    ) -> Site {
         let store = open(folder.path()).min_free(min_free);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -82,7 +99,7 @@ impl Site {
         let shutdown = async move {
             let _ = stopped.await;
         };
-        let server = server(&store, settings);
+        let server = make(server(&store, settings));
         let task = tokio::spawn(serve_with(listener, server, Limits::default(), shutdown));
         Site {
             folder,

@@ -16,6 +16,7 @@ mod errors;
 mod fixture;
 mod kinds;
 mod lists;
+mod logins;
 mod manifests;
 mod missing;
 mod mounts;

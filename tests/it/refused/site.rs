@@ -405,7 +405,9 @@ impl Serving {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer);
-        let lines = answer.lines().filter(|line| !line.starts_with("date:"));
+        let of_the_moment =
+            |line: &&str| line.starts_with("date:") || line.starts_with("x-request-id:");
+        let lines = answer.lines().filter(|line| !of_the_moment(line));
         lines.collect::<Vec<_>>().join("\n")
     }
 }

@@ -27,9 +27,11 @@ use serde_json::json;
 
 use self::bounds::Bounds;
 use self::incoming::Incoming;
+use super::auth;
 use super::content::respond;
 use super::error::{ApiError, Code};
 use super::{Asking, DOCKER_CONTENT_DIGEST, Shared};
+use crate::access::Action;
 use crate::namespace::Own;
 use crate::route::{Ask, Begin, Place, RouteError, Write};
 use crate::sink::{Sink, SinkError};
@@ -98,6 +100,15 @@ pub(super) async fn answer(
     let Some(push) = &shared.push else {
         return Err(ApiError::read_only(asking));
     };
+    if let Some(name) = place.written(own(shared, asking)) {
+        let action = match &write {
+            Write::DeleteManifest(_) | Write::DeleteBlob(_) => Action::Delete,
+            _ => Action::Push,
+        };
+        if let Err(error) = auth::demand(shared, asking, action, name.as_str()) {
+            return Err(after(error, &mut incoming).await);
+        }
+    }
     // before it goes on without its client
     let Some(share) = push.bounds.write().await else {
         let asked = &place.asked;
@@ -122,6 +133,19 @@ pub(super) async fn answer(
     }
 }
 
+/// By what names this server goes.
+fn own<'a>(shared: &'a Shared, asking: &'a Asking) -> Own<'a> {
+    Own {
+        host: asking.host(),
+        names: &shared.own_names,
+    }
+}
+
+/// The error for a request whose body is not looked at.
+pub(super) async fn turned_away(error: ApiError, asking: &Asking, body: Body) -> ApiError {
+    after(error, &mut Incoming::new(body, &asking.headers)).await
+}
+
 /// An error that ends the connection, unless all of the body was read: the rest would be taken
 /// for the next request.
 async fn after(error: ApiError, incoming: &mut Incoming) -> ApiError {
@@ -141,14 +165,10 @@ async fn work(
     write: Write,
     incoming: &mut Incoming,
 ) -> Result<Response, ApiError> {
-    let own = Own {
-        host: asking.host(),
-        names: &shared.own_names,
-    };
     let Some(push) = &shared.push else {
         return Err(ApiError::read_only(asking));
     };
-    let Some(name) = place.written(own) else {
+    let Some(name) = place.written(own(shared, asking)) else {
         return Err(ApiError::from_route(&RouteError::WriteShape, asking.path()));
     };
     let pushing = Pushing {
@@ -178,6 +198,7 @@ async fn work(
 /// `GET|HEAD` of an upload: how much of it is here.
 pub(super) async fn state(
     shared: &Shared,
+    asking: &Asking,
     own: Own<'_>,
     place: &Place,
     id: &str,
@@ -189,6 +210,7 @@ pub(super) async fn state(
     let (Some(push), Some(name)) = (&shared.push, place.written(own)) else {
         return Err(unknown());
     };
+    auth::demand(shared, asking, Action::Push, name.as_str())?;
     let received = push.sink.received(&name, id).await;
     let received = received
         .map_err(|error| refused(error, place, id))?

@@ -8,6 +8,7 @@ use kubepkg_core::store::{Change, Names, StoreError};
 
 use super::Pushing;
 use super::names::Unchanged;
+use crate::http::auth;
 use crate::http::error::ApiError;
 use crate::sink::SinkError;
 use crate::source::Standing;
@@ -45,8 +46,8 @@ impl Pushing<'_> {
         }
     }
 
-    /// Size of the blob in the repository it may be mounted from. Everybody may read
-    /// everything here, so any repository will do where none is named.
+    /// Size of the blob in the repository it may be mounted from: one the client may read. Any
+    /// of those will do where none is named.
     fn source_of(
         &self,
         names: &Names,
@@ -58,9 +59,11 @@ impl Pushing<'_> {
         if self.shared.source.standing(digest) == Standing::Quarantined {
             return None;
         }
+        let may_read = |name: &RepositoryName| auth::may_read(self.shared, self.asking, name);
         let in_one = |name: &RepositoryName| {
             let repository = names.repositories.get(name)?;
-            repository.blobs.get(digest).copied()
+            let size = repository.blobs.get(digest).copied()?;
+            may_read(name).then_some(size)
         };
         if named {
             return from.and_then(|name| {
@@ -70,7 +73,10 @@ impl Pushing<'_> {
         if !self.push.settings.mount_from_anywhere {
             return None;
         }
-        let mut all = names.repositories.values();
-        all.find_map(|repository| repository.blobs.get(digest).copied())
+        let mut all = names.repositories.iter();
+        all.find_map(|(name, repository)| {
+            let size = repository.blobs.get(digest).copied()?;
+            may_read(name).then_some(size)
+        })
     }
 }

@@ -1,5 +1,7 @@
 //! Free space: what is being received must leave some for what frees space again.
 
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use kubepkg_core::store::StoreError;
@@ -7,6 +9,7 @@ use kubepkg_core::store::StoreError;
 use super::Uploads;
 use super::lying::Lying;
 use crate::sink::SinkError;
+use crate::store::FileStore;
 use crate::store::disk::failed;
 use crate::store::open::Writable;
 
@@ -54,6 +57,28 @@ impl Writable {
             more,
             per_mille,
         ))
+    }
+}
+
+impl FileStore {
+    /// Whether what is pushed now could be kept: there is room, and a file can be written. A
+    /// store that was opened for reading only has nothing to keep.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        let uploads = Arc::clone(&self.uploads);
+        self.work(move |opened| {
+            let Some(writable) = &opened.writable else {
+                return Ok(());
+            };
+            if writable.lacking(&uploads, 0)? > 0 {
+                let full = io::ErrorKind::StorageFull.into();
+                return Err(failed("write", opened.layout.root())(full));
+            }
+            // it goes when it is dropped
+            let mut file = writable.work.file()?;
+            file.write(b"written to see whether that is possible")?;
+            file.with(|file| file.sync_all())
+        })
+        .await
     }
 }
 

@@ -1,0 +1,345 @@
+//! Who may do what where: the first rule whose path fits a repository decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubepkg_core::yaml::{YamlError, strict};
+use serde::Deserialize;
+
+use super::passwords::check_name;
+
+/// Longest file of rules, in bytes.
+pub(super) const MAX_FILE: u64 = 1024 * 1024;
+
+/// Most rules: all of them may be looked at for one request.
+const MAX_RULES: usize = 1000;
+
+const API_VERSION: &str = "kubepkg.dev/v1";
+const KIND: &str = "MirrorAccess";
+
+/// What somebody wants to do with a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read it.
+    Pull,
+    /// Add to it, and move its tags.
+    Push,
+    /// Take from it.
+    Delete,
+}
+
+/// Everybody, with a login or without.
+const ANYONE: &str = "anyone";
+
+/// Everybody with a login.
+const USERS: &str = "users";
+
+/// Who may do something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Those {
+    anyone: bool,
+    users: bool,
+    named: BTreeSet<String>,
+}
+
+impl Those {
+    fn include(&self, user: Option<&str>) -> bool {
+        match user {
+            None => self.anyone,
+            Some(user) => self.anyone || self.users || self.named.contains(user),
+        }
+    }
+}
+
+/// What somebody may do without a login where no rule says otherwise.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Anonymous {
+    /// Read.
+    #[default]
+    Pull,
+    /// Nothing.
+    None,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    anonymous: Anonymous,
+    #[serde(default)]
+    groups: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
+    rules: Vec<FileRule>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileRule {
+    path: String,
+    pull: Option<Vec<String>>,
+    push: Option<Vec<String>>,
+    delete: Option<Vec<String>>,
+}
+
+/// The rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    anonymous: Option<()>,
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    /// Elements; `*` is any one.
+    path: Vec<String>,
+    /// It ends with `**`: everything below counts.
+    below: bool,
+    pull: Option<Those>,
+    push: Option<Those>,
+    delete: Option<Those>,
+}
+
+/// Why rules do not count.
+#[derive(Debug)]
+pub enum RulesError {
+    /// They do not read.
+    Yaml(YamlError),
+    /// They read, and mean nothing: where, and why.
+    Meaning(String, String),
+}
+
+impl Rules {
+    /// Reads rules. Whoever they name must be one of `users`, where those are known.
+    pub fn parse(text: &str, known: Option<&dyn Fn(&str) -> bool>) -> Result<Rules, RulesError> {
+        let file: File = strict::from_str(text).map_err(RulesError::Yaml)?;
+        let wrong = |place: &str, why: String| RulesError::Meaning(place.to_owned(), why);
+        if file.api_version != API_VERSION || file.kind != KIND {
+            let why = format!("begin it with apiVersion: {API_VERSION} and kind: {KIND}");
+            return Err(wrong("apiVersion, kind", why));
+        }
+        if file.rules.len() > MAX_RULES {
+            let why = format!("there are more than {MAX_RULES} rules");
+            return Err(wrong("rules", why));
+        }
+        for (name, members) in &file.groups {
+            let place = format!("groups.{name}");
+            if [ANYONE, USERS].contains(&name.as_str()) {
+                return Err(wrong(
+                    &place,
+                    format!("\"{name}\" has a meaning of its own"),
+                ));
+            }
+            check_name(name).map_err(|why| wrong(&place, why))?;
+            for member in members {
+                check_member(member, known).map_err(|why| wrong(&place, why))?;
+            }
+        }
+        let those = |place: String, names: Option<Vec<String>>| {
+            let Some(names) = names else {
+                return Ok(None);
+            };
+            let mut those = Those::default();
+            for name in names {
+                match name.as_str() {
+                    ANYONE => those.anyone = true,
+                    USERS => those.users = true,
+                    _ => match file.groups.get(&name) {
+                        Some(members) => those.named.extend(members.iter().cloned()),
+                        None => {
+                            check_member(&name, known).map_err(|why| wrong(&place, why))?;
+                            those.named.insert(name);
+                        }
+                    },
+                }
+            }
+            Ok(Some(those))
+        };
+        let mut rules = Vec::with_capacity(file.rules.len());
+        for (at, rule) in file.rules.into_iter().enumerate() {
+            let place = |member: &str| format!("rules[{at}].{member}");
+            let (path, below) = pattern(&rule.path).map_err(|why| wrong(&place("path"), why))?;
+            rules.push(Rule {
+                path,
+                below,
+                pull: those(place("pull"), rule.pull)?,
+                push: those(place("push"), rule.push)?,
+                delete: those(place("delete"), rule.delete)?,
+            });
+        }
+        Ok(Rules {
+            anonymous: (file.anonymous == Anonymous::None).then_some(()),
+            rules,
+        })
+    }
+
+    /// Whether `user` (`None`: without a login) may do this with `repository`. `open`: where no
+    /// rule says otherwise everybody may write.
+    pub fn allow(&self, user: Option<&str>, action: Action, repository: &str, open: bool) -> bool {
+        let rule = self.rules.iter().find(|rule| rule.fits(repository));
+        let those = rule.and_then(|rule| match action {
+            Action::Pull => rule.pull.as_ref(),
+            Action::Push => rule.push.as_ref(),
+            Action::Delete => rule.delete.as_ref().or(rule.push.as_ref()),
+        });
+        match (those, action) {
+            (Some(those), _) => those.include(user),
+            (None, Action::Pull) => user.is_some() || self.anonymous.is_none(),
+            (None, Action::Push | Action::Delete) => user.is_some() || open,
+        }
+    }
+
+    /// Whether somebody without a login may write anywhere, rules alone.
+    pub fn let_anyone_write(&self) -> bool {
+        let anyone = |those: &Option<Those>| those.as_ref().is_some_and(|those| those.anyone);
+        let mut rules = self.rules.iter();
+        rules.any(|rule| anyone(&rule.push) || anyone(&rule.delete))
+    }
+
+    /// Whether everybody may read everything.
+    pub fn are_open(&self) -> bool {
+        let anyone = |rule: &Rule| rule.pull.as_ref().is_none_or(|those| those.anyone);
+        self.anonymous.is_none() && self.rules.iter().all(anyone)
+    }
+}
+
+impl Rule {
+    fn fits(&self, repository: &str) -> bool {
+        let mut elements = repository.split('/');
+        for want in &self.path {
+            match elements.next() {
+                Some(element) if want == "*" || want == element => {}
+                _ => return false,
+            }
+        }
+        self.below || elements.next().is_none()
+    }
+}
+
+fn pattern(path: &str) -> Result<(Vec<String>, bool), String> {
+    let refuse = |why| {
+        let path = kubepkg_core::error::shown(path);
+        Err(format!("\"{path}\" fits no repository: {why}"))
+    };
+    let mut elements: Vec<String> = path.split('/').map(str::to_owned).collect();
+    let below = elements.last().is_some_and(|last| last == "**");
+    if below {
+        elements.pop();
+    }
+    for element in &elements {
+        match element.as_str() {
+            "*" => {}
+            "" => return refuse("write it like docker.io/library/busybox or docker.io/**"),
+            element if element.contains('*') => {
+                return refuse("* stands for one whole element, ** for all below, at the end");
+            }
+            element
+                if !element.bytes().all(|b| {
+                    b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b)
+                }) =>
+            {
+                return refuse("names have lower case letters, digits and . _ - (a port is _5000)");
+            }
+            _ => {}
+        }
+    }
+    Ok((elements, below))
+}
+
+fn check_member(name: &str, known: Option<&dyn Fn(&str) -> bool>) -> Result<(), String> {
+    check_name(name)?;
+    match known {
+        Some(known) if !known(name) => Err(format!(
+            "\"{name}\" is neither a user nor a group, nor \"{ANYONE}\" or \"{USERS}\""
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
+
+    fn rules(text: &str) -> Rules {
+        Rules::parse(&format!("{HEAD}{text}"), None).unwrap()
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules = rules(
+            "groups:\n  ci: [robot, bob]\nrules:\n\
+             - {path: ghcr.io/secret/**, pull: [alice, ci], push: [alice]}\n\
+             - {path: ghcr.io/*/open, push: [ci], delete: []}\n\
+             - {path: ghcr.io/**, pull: [users], push: []}\n",
+        );
+        use Action::{Delete, Pull, Push};
+        for (user, action, repository, want) in [
+            (None, Pull, "ghcr.io/secret/a", false),
+            (Some("alice"), Pull, "ghcr.io/secret/a/b", true),
+            (Some("robot"), Pull, "ghcr.io/secret", true),
+            (Some("eve"), Pull, "ghcr.io/secret/a", false),
+            (Some("alice"), Push, "ghcr.io/secret/a", true),
+            (Some("alice"), Delete, "ghcr.io/secret/a", true),
+            (Some("bob"), Push, "ghcr.io/secret/a", false),
+            (None, Pull, "ghcr.io/x/open", true),
+            (Some("bob"), Push, "ghcr.io/x/open", true),
+            (Some("bob"), Delete, "ghcr.io/x/open", false),
+            (Some("bob"), Push, "ghcr.io/x/open/more", false),
+            (None, Pull, "ghcr.io/other", false),
+            (Some("eve"), Pull, "ghcr.io/other", true),
+            (None, Pull, "docker.io/library/x", true),
+            (None, Push, "docker.io/library/x", false),
+            (Some("eve"), Push, "docker.io/library/x", true),
+        ] {
+            let got = rules.allow(user, action, repository, false);
+            assert_eq!(got, want, "{user:?} {action:?} {repository}");
+        }
+        assert!(rules.allow(None, Push, "docker.io/library/x", true));
+        assert!(!rules.allow(None, Push, "ghcr.io/other", true));
+        assert!(!rules.are_open() && !rules.let_anyone_write());
+    }
+
+    #[test]
+    fn without_rules_everybody_reads_and_users_write() {
+        let default = Rules::default();
+        assert!(default.allow(None, Action::Pull, "a", false));
+        assert!(!default.allow(None, Action::Push, "a", false));
+        assert!(default.allow(Some("a"), Action::Push, "a", false));
+        assert!(default.are_open());
+        let closed = rules("anonymous: none\n");
+        assert!(!closed.allow(None, Action::Pull, "a", false));
+        assert!(closed.allow(Some("a"), Action::Pull, "a", false));
+        assert!(rules("rules:\n- {path: in/**, push: [anyone]}\n").let_anyone_write());
+    }
+
+    #[test]
+    fn what_means_nothing_is_said_with_its_place() {
+        let known = |name: &str| name == "alice";
+        for (text, want) in [
+            ("rules:\n- {path: A/b}\n", "rules[0].path"),
+            ("rules:\n- {path: \"\"}\n", "rules[0].path"),
+            ("rules:\n- {path: \"a/**/b\"}\n", "rules[0].path"),
+            ("rules:\n- {path: \"a*\"}\n", "rules[0].path"),
+            ("rules:\n- {path: a, push: [bob]}\n", "rules[0].push"),
+            ("groups: {users: [alice]}\n", "groups.users"),
+            ("groups: {g: [bob]}\n", "groups.g"),
+        ] {
+            match Rules::parse(&format!("{HEAD}{text}"), Some(&known)) {
+                Err(RulesError::Meaning(place, _)) => assert_eq!(place, want, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let misspelt = format!("{HEAD}rules:\n- {{path: a, pul: []}}\n");
+        let Err(RulesError::Yaml(error)) = Rules::parse(&misspelt, None) else {
+            panic!("it was taken");
+        };
+        assert_eq!(error.line, Some(4));
+        assert!(matches!(
+            Rules::parse("apiVersion: v1\nkind: X\n", None),
+            Err(RulesError::Meaning(..))
+        ));
+    }
+}

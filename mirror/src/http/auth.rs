@@ -1,0 +1,292 @@
+//! Logins at the registry: who asks, whether they may, and what a client is told that may not.
+//!
+//! Clients are asked for tokens (Bearer): it is the one way in which all of them read without a
+//! login and write with one. A name and password (Basic) are taken at any request as well.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+use http_body::Body as _;
+use kubepkg_core::name::RepositoryName;
+use kubepkg_core::reference::canonical_host;
+use kubepkg_core::store::Names;
+use serde_json::json;
+
+use super::error::{ApiError, Code};
+use super::{Asking, Shared, json_answer};
+use crate::access::{Action, Credentials, Gate, NotThem, TOKEN_LIFE, Who};
+
+/// Where tokens are asked for.
+pub(super) const TOKEN_PATH: &str = "/token";
+
+/// Longest form a client sends to get a token.
+const MAX_FORM: usize = 16 * 1024;
+
+/// How long a client may take for it.
+const FORM_WITHIN: Duration = Duration::from_secs(10);
+
+/// How the server is known from outside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outside {
+    /// The server speaks TLS.
+    pub(super) tls: bool,
+    /// The address clients use, where that is not the one they ask for (`https://host[:port]`).
+    pub(super) url: Option<String>,
+}
+
+impl Outside {
+    /// Address of the server, for this request.
+    fn base(&self, asking: &Asking) -> String {
+        if let Some(url) = &self.url {
+            return url.trim_end_matches('/').to_owned();
+        }
+        let scheme = if self.tls { "https" } else { "http" };
+        // what comes into a header must not end it
+        let host = asking.host().filter(|host| canonical_host(host).is_some());
+        format!("{scheme}://{}", host.unwrap_or("localhost"))
+    }
+}
+
+/// Who asks.
+pub(super) async fn identify(shared: &Shared, asking: &Asking) -> Result<Who, ApiError> {
+    let Some(gate) = &shared.gate else {
+        return Ok(Who::Anyone);
+    };
+    let credentials = Credentials::of(&asking.headers);
+    if credentials == Credentials::None {
+        return Ok(Who::Anyone);
+    }
+    if !gate.has_logins() {
+        // a client that logs in everywhere is no reason to refuse it
+        return Ok(Who::Anyone);
+    }
+    let who = gate.who(&credentials, asking.peer).await;
+    who.map_err(|why| not_them(shared, asking, &why))
+}
+
+/// What a client is told that is not who it says.
+fn not_them(shared: &Shared, asking: &Asking, why: &NotThem) -> ApiError {
+    let message = match why {
+        NotThem::Wrong => "user or password are wrong",
+        NotThem::Token => "the token is none of this mirror's, or is too old; log in again",
+        NotThem::Unreadable => "the header Authorization holds no login",
+        NotThem::Later(wait) => {
+            let message = "there were too many wrong logins from this address, or there are too \
+                           many at once; try again later";
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            let seconds = wait.as_secs().max(1);
+            return ApiError::new(
+                status,
+                Code::TooManyRequests,
+                message.to_owned(),
+                json!({"retryAfterSeconds": seconds}),
+            )
+            .with(RETRY_AFTER, Some(seconds.into()));
+        }
+    };
+    unauthorized(shared, asking, message.to_owned(), "")
+}
+
+/// 401. `scope`: what a token is needed for.
+fn unauthorized(shared: &Shared, asking: &Asking, message: String, scope: &str) -> ApiError {
+    let base = shared.outside.base(asking);
+    let service = base.split("://").last().unwrap_or_default();
+    let scope = match scope {
+        "" => String::new(),
+        scope => format!(",scope=\"{scope}\""),
+    };
+    let challenge = format!("Bearer realm=\"{base}{TOKEN_PATH}\",service=\"{service}\"{scope}");
+    ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        Code::Unauthorized,
+        message,
+        json!({"path": crate::route::shown(asking.path())}),
+    )
+    .with(WWW_AUTHENTICATE, HeaderValue::try_from(challenge).ok())
+}
+
+/// Whether somebody who asks for nothing in particular has to log in: from this answer clients
+/// learn how they could.
+pub(super) fn at_the_door(shared: &Shared, asking: &Asking) -> Result<(), ApiError> {
+    match &shared.gate {
+        Some(gate)
+            if gate.has_logins() && Credentials::of(&asking.headers) == Credentials::None =>
+        {
+            let message = match gate.is_open_for_reading() {
+                true => "this mirror knows logins; reading needs none",
+                false => "this mirror knows logins, and reading some of it needs one",
+            };
+            Err(unauthorized(shared, asking, message.to_owned(), ""))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what somebody may not do with a repository, shown as `asked`.
+pub(super) fn demand(
+    shared: &Shared,
+    asking: &Asking,
+    action: Action,
+    repository: &str,
+) -> Result<(), ApiError> {
+    let Some(gate) = &shared.gate else {
+        return Ok(());
+    };
+    match gate.allows(&asking.who, action, repository) {
+        true => Ok(()),
+        false => Err(refused(shared, gate, asking, action, repository)),
+    }
+}
+
+fn refused(
+    shared: &Shared,
+    gate: &Gate,
+    asking: &Asking,
+    action: Action,
+    repository: &str,
+) -> ApiError {
+    let (doing, may, actions) = match action {
+        Action::Pull => ("reading", "read", "pull"),
+        Action::Push => ("pushing to", "push to", "pull,push"),
+        Action::Delete => ("deleting from", "delete from", "pull,push,delete"),
+    };
+    let shown = crate::route::shown(repository);
+    match asking.who.user() {
+        None if gate.has_logins() => {
+            let scope = format!("repository:{repository}:{actions}");
+            let message = format!("{doing} {shown} needs a login");
+            unauthorized(shared, asking, message, &scope)
+        }
+        user => {
+            let user = user.unwrap_or("nobody");
+            let message = format!("{user} may not {may} {shown}; the rules of this mirror say who");
+            let detail = json!({"name": shown, "action": may});
+            ApiError::new(StatusCode::FORBIDDEN, Code::Denied, message, detail)
+        }
+    }
+}
+
+/// Whether everybody may read everything, so that nobody need be asked.
+pub(super) fn reads_are_open(shared: &Shared) -> bool {
+    shared
+        .gate
+        .as_ref()
+        .is_none_or(|gate| gate.is_open_for_reading())
+}
+
+/// Whether this client may read a repository.
+pub(super) fn may_read(shared: &Shared, asking: &Asking, repository: &RepositoryName) -> bool {
+    let gate = shared.gate.as_ref();
+    gate.is_none_or(|gate| gate.allows(&asking.who, Action::Pull, repository.as_str()))
+}
+
+/// Refuses to show the charts right below `folder` to who may not read all repositories there.
+pub(super) fn demand_below(
+    shared: &Shared,
+    asking: &Asking,
+    names: &Names,
+    folder: &RepositoryName,
+) -> Result<(), ApiError> {
+    if reads_are_open(shared) {
+        return Ok(());
+    }
+    let prefix = format!("{folder}/");
+    let below = names.repositories.range::<str, _>((
+        std::ops::Bound::Included(prefix.as_str()),
+        std::ops::Bound::Unbounded,
+    ));
+    for (name, _) in below {
+        match name.as_str().strip_prefix(&prefix) {
+            None => break,
+            Some(rest) if rest.contains('/') => {}
+            Some(_) => demand(shared, asking, Action::Pull, name.as_str())?,
+        }
+    }
+    demand(shared, asking, Action::Pull, folder.as_str())
+}
+
+/// `GET|POST /token`: a token for who shows a password, or for nobody in particular.
+pub(super) async fn token(shared: &Shared, asking: &Asking, body: Body) -> Response {
+    let Some(gate) = shared.gate.as_ref().filter(|gate| gate.has_logins()) else {
+        return ApiError::no_page(asking.path()).into_response();
+    };
+    let credentials = match asking.method {
+        Method::GET => Credentials::of(&asking.headers),
+        Method::POST => match of_form(asking, body).await {
+            Some(credentials) => credentials,
+            None => {
+                let message =
+                    "a token is asked for with grant_type=password, username and password";
+                return ApiError::new(
+                    StatusCode::BAD_REQUEST,
+                    Code::Unsupported,
+                    message.to_owned(),
+                    json!({"path": TOKEN_PATH}),
+                )
+                .into_response();
+            }
+        },
+        _ => return ApiError::read_only(asking).into_response(),
+    };
+    let who = match gate.who(&credentials, asking.peer).await {
+        Ok(who) => who,
+        Err(why) => {
+            let mut error = not_them(shared, asking, &why);
+            let basic = HeaderValue::from_static("Basic realm=\"kubepkg mirror\"");
+            if error.status == StatusCode::UNAUTHORIZED {
+                error.headers.insert(WWW_AUTHENTICATE, basic);
+            }
+            return error.into_response();
+        }
+    };
+    let token = gate.token(&who);
+    let mut response = json_answer(
+        asking,
+        &json!({
+            "token": token,
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": TOKEN_LIFE.as_secs(),
+            "issued_at": kubepkg_core::time::Time::now().to_string(),
+        }),
+    );
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(CACHE_CONTROL, no_store);
+    response
+}
+
+/// What a form of OAuth 2 shows; nothing when it is none.
+async fn of_form(asking: &Asking, body: Body) -> Option<Credentials> {
+    let bytes = tokio::time::timeout(FORM_WITHIN, read(body)).await.ok()??;
+    let field = |name: &str| {
+        let mut fields = url::form_urlencoded::parse(&bytes);
+        fields.find(|(key, _)| key == name).map(|(_, value)| value)
+    };
+    match field("grant_type").as_deref() {
+        Some("password") => Some(Credentials::password(
+            &field("username")?,
+            &field("password")?,
+        )),
+        None => Some(Credentials::of(&asking.headers)),
+        Some(_) => None,
+    }
+}
+
+async fn read(mut body: Body) -> Option<zeroize::Zeroizing<Vec<u8>>> {
+    let mut bytes = zeroize::Zeroizing::new(Vec::new());
+    loop {
+        let frame = std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx));
+        let Some(frame) = frame.await else {
+            return Some(bytes);
+        };
+        if let Ok(data) = frame.ok()?.into_data() {
+            if bytes.len() + data.len() > MAX_FORM {
+                return None;
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `mirror user`: who may log in to a mirror.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use kubepkg_mirror::access::Users;
+use kubepkg_mirror::store::FileStore;
+use zeroize::Zeroizing;
+
+use super::store_folder;
+use crate::cli::MirrorUserVerb;
+use crate::error::CommandError;
+use crate::printer::Printer;
+
+/// Longest file with a password, in bytes.
+const MAX_FILE: u64 = 1024;
+
+/// Where users are kept.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Where {
+    /// The mirror's store on this host; its users are in the file `users` there
+    #[arg(long, value_name = "DIR", required_unless_present = "htpasswd")]
+    pub store: Option<PathBuf>,
+    /// The file of users that `mirror serve --htpasswd` names, in place of the store's
+    #[arg(long, value_name = "FILE")]
+    pub htpasswd: Option<PathBuf>,
+}
+
+/// Flags of `mirror user add`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  kubepkg mirror user add alice --store /srv/mirror",
+    after_long_help = "Asks for a password, twice, and notes the user with its bcrypt hash in the \
+                       form of htpasswd. A mirror that is served\nreads it within seconds, without \
+                       a restart. With the first user a mirror knows logins: users may push, \
+                       everybody may\nread; rules say more (mirror serve --access). A second run \
+                       gives the user another password.\n\nExample:\n  kubepkg mirror user add \
+                       robot --store /srv/mirror --password-file robot.txt"
+)]
+pub struct Add {
+    /// The user's name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+    /// Read the password from this file, or from standard input with -, and do not ask
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+/// Flags of `mirror user rm`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  kubepkg mirror user rm alice --store /srv/mirror",
+    after_long_help = "Takes the user away. Within seconds a mirror that is served takes neither \
+                       the password nor a token made with it. What the\nuser pushed \
+                       stays.\n\nExample:\n  kubepkg mirror user rm alice --store /srv/mirror"
+)]
+pub struct Remove {
+    /// The user's name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Flags of `mirror user list`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  kubepkg mirror user list --store /srv/mirror")]
+pub struct List {
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+}
+
+impl Where {
+    fn users(&self) -> anyhow::Result<(Users, PathBuf)> {
+        let file = match (&self.htpasswd, &self.store) {
+            (Some(file), _) => file.clone(),
+            (None, Some(store)) => {
+                store_folder::must_exist(store)?;
+                FileStore::users_file(store)
+            }
+            (None, None) => {
+                return Err(CommandError::usage("no store is named")
+                    .hint("add --store /srv/mirror")
+                    .into());
+            }
+        };
+        Ok((Users::at(file.clone()), file))
+    }
+}
+
+/// Does what was asked.
+pub fn run(verb: MirrorUserVerb, printer: &Printer) -> anyhow::Result<()> {
+    match verb {
+        MirrorUserVerb::Add(arguments) => add(&arguments, printer),
+        MirrorUserVerb::Rm(arguments) => remove(&arguments, printer),
+        MirrorUserVerb::List(arguments) => {
+            let (users, file) = arguments.place.users()?;
+            let names = users.list()?;
+            if names.is_empty() {
+                printer.say(&format!("there are no users in {}", file.display()));
+                return Ok(());
+            }
+            printer.answer(&names.join("\n"))
+        }
+    }
+}
+
+fn add(arguments: &Add, printer: &Printer) -> anyhow::Result<()> {
+    let (users, file) = arguments.place.users()?;
+    let password = match &arguments.password_file {
+        Some(path) => from_file(path)?,
+        None => ask(&arguments.name)?,
+    };
+    let name = kubepkg_core::error::shown(&arguments.name);
+    let file = file.display();
+    match users.set(&arguments.name, &password)? {
+        true => printer.say(&format!("{name} has another password now ({file})")),
+        false => printer.say(&format!("{name} may log in now ({file})")),
+    }
+    Ok(())
+}
+
+fn remove(arguments: &Remove, printer: &Printer) -> anyhow::Result<()> {
+    let (users, file) = arguments.place.users()?;
+    let name = kubepkg_core::error::shown(&arguments.name);
+    if !users.remove(&arguments.name)? {
+        return Err(
+            CommandError::not_found(format!("there is no user \"{name}\""))
+                .at(file.display())
+                .into(),
+        );
+    }
+    printer.say(&format!("{name} may not log in any more"));
+    Ok(())
+}
+
+/// One line end after the password is not part of it.
+fn from_file(path: &Path) -> Result<Zeroizing<String>, CommandError> {
+    let failed = |error| CommandError::io("cannot read the password", error).at(path.display());
+    let mut text = Zeroizing::new(String::with_capacity(MAX_FILE as usize + 1));
+    match path.as_os_str() == "-" {
+        true => std::io::stdin().take(MAX_FILE).read_to_string(&mut text),
+        false => {
+            std::fs::File::open(path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text))
+        }
+    }
+    .map_err(failed)?;
+    let kept = text.strip_suffix('\n').unwrap_or(&text);
+    let kept = kept.strip_suffix('\r').unwrap_or(kept);
+    Ok(Zeroizing::new(kept.to_owned()))
+}
+
+fn ask(name: &str) -> Result<Zeroizing<String>, CommandError> {
+    let name = kubepkg_core::error::shown(name);
+    let prompt = |prompt: String| {
+        rpassword::prompt_password(prompt)
+            .map(Zeroizing::new)
+            .map_err(|error| {
+                CommandError::usage("a password is needed, and there is no terminal to ask on")
+                    .because(error)
+                    .hint(
+                        "name a file that holds it: --password-file FILE, or - for standard input",
+                    )
+            })
+    };
+    let first = prompt(format!("password for {name}: "))?;
+    match *first == *prompt("the same password again: ".to_owned())? {
+        true => Ok(first),
+        false => Err(CommandError::usage("the two passwords differ").hint("run it again")),
+    }
+}

@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+echo "== certificates that end and change"
+large=$WORK/large
+openssl enc -aes-128-ctr -K 00 -iv 00 </dev/zero 2>/dev/null | head -c 200000000 >"$large" || true
+large_digest=$(digest_of "$large")
+serve_tls store --anonymous-push
+
+give_large() {
+    [ "$(secure_status -X POST --data-binary "@$large" -H 'Content-Type: application/octet-stream' \
+        "https://$mirror/v2/large/file/blobs/uploads/?digest=$large_digest")" = 201 ]
+}
+must 'a large blob is pushed' give_large
+
+# use NAME: puts another pair in the place of the one in use, as one step.
+use() {
+    cat "$pki/$1.crt" "$pki/$1.key" >"$pki/next.pem"
+    mv "$pki/next.pem" "$pki/used.pem"
+}
+shows() { [ "$(presented)" = "$(fingerprint "$pki/$1.crt")" ]; }
+
+in_the_middle() {
+    secure --limit-rate 40M -o got "https://$mirror/v2/large/file/blobs/$large_digest" &
+    local pull=$!
+    await mirror test -s got
+    use second
+    await mirror shows second
+    kill -0 "$pull" # it still runs
+    wait "$pull"
+    is "$large_digest" got
+}
+check 'a new certificate in the middle of a pull disturbs it not' in_the_middle
+
+broken_pair() {
+    cp "$pki/server.crt" "$pki/used.pem" # without its key
+    await mirror grep 'the one before goes on' "$WORK/log/mirror"
+    shows second
+    use server
+    await mirror shows server
+}
+check 'a pair that cannot be used leaves the one before' broken_pair
+
+ended() {
+    use expired
+    await mirror shows expired
+    grep 'does not hold now' "$WORK/log/mirror"
+    fails secure "https://$mirror/v2/"
+    fails crane manifest "$mirror/tls/skopeo:v1"
+    fails skopeo inspect --cert-dir "$WORK/cert.d" "docker://$mirror/tls/skopeo:v1"
+    fails kubepkg mirror serve --store store --tls-cert "$pki/used.pem" --check 2>said
+    grep 'does not hold now' said
+    use server
+    await mirror shows server
+}
+check 'an expired one is refused by clients and said by --check and the log' ended
+stop mirror
