@@ -5,21 +5,38 @@ pki=$WORK/pki
 
 # signed NAME DAYS EXTENSIONS…: NAME.crt and NAME.key, by the CA. Negative days: it has ended.
 signed() {
-    local name=$1 days=$2 begin end
+    local name=$1 days=$2
     shift 2
-    printf '%s\n' "$@" >"$pki/$name.ext"
+    {
+        cat <<EOF
+[ca]
+default_ca = site
+[site]
+database = $pki/index
+new_certs_dir = $pki/made
+rand_serial = yes
+default_md = sha256
+policy = any
+unique_subject = no
+[any]
+commonName = supplied
+[extensions]
+EOF
+        printf '%s\n' "$@"
+    } >"$pki/$name.conf"
     openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$name" \
-        -keyout "$pki/$name.key" -out "$pki/$name.csr" 2>/dev/null
-    begin=$(date -u -d '-10 days' +%Y%m%d%H%M%SZ)
-    end=$(date -u -d "$days days" +%Y%m%d%H%M%SZ)
-    openssl x509 -req -in "$pki/$name.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial \
-        -not_before "$begin" -not_after "$end" -extfile "$pki/$name.ext" -out "$pki/$name.crt" 2>/dev/null
+        -keyout "$pki/$name.key" -out "$pki/$name.csr"
+    # `openssl x509` cannot make one that has ended
+    openssl ca -batch -notext -config "$pki/$name.conf" -extensions extensions \
+        -cert "$pki/ca.crt" -keyfile "$pki/ca.key" -in "$pki/$name.csr" -out "$pki/$name.crt" \
+        -startdate "$(date -u -d '-10 days' +%Y%m%d%H%M%SZ)" -enddate "$(date -u -d "$days days" +%Y%m%d%H%M%SZ)"
 }
 
 names='subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:mirror.example.com'
 
 certificates() {
-    mkdir -p "$pki"
+    mkdir -p "$pki/made"
+    : >"$pki/index"
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=site CA' -days 3650 \
         -keyout "$pki/ca.key" -out "$pki/ca.crt" \
         -addext basicConstraints=critical,CA:true -addext keyUsage=critical,keyCertSign,cRLSign 2>/dev/null

@@ -61,7 +61,7 @@ rules() {
     no_logins
     login_crane bob bobs-secret
     fails push_crane plain team/app 2>said
-    grep -i denied said
+    grep -iE 'denied|forbidden' said
     fails push_crane plain docker.io/library/x
     login_crane alice alices-secret
     push_crane plain team/app

@@ -5,7 +5,7 @@ serve_mutual() {
         --tls-cert "$pki/used.pem" --client-ca "$pki/ca.crt"
     await mirror secure --cert "$pki/node.crt" --key "$pki/node.key" "https://$mirror/healthz"
 }
-must 'a mirror asks for client certificates' serve_mutual
+serve_mutual
 trust "$pki/ca.crt" "$pki/node.crt" "$pki/node.key"
 for client in skopeo regctl oras ctr; do
     check "$client shows one" there_and_back "$client" plain "mutual/$client"

@@ -18,20 +18,23 @@ pusher() {
     done
 }
 under_load() {
-    local n pull
+    local n pull pushers=()
     rm -f stopped
     serve_tls store --anonymous-push
-    for n in 1 2 3 4; do pusher "$n" & done
+    for n in 1 2 3 4; do
+        pusher "$n" &
+        pushers+=($!)
+    done
     secure --limit-rate 60M -o got "https://$mirror/v2/large/file/blobs/$large_digest" &
     pull=$!
-    await mirror test -s acknowledged/4
+    for n in 1 2 3 4; do await mirror test -s "acknowledged/$n"; done
     await mirror test -s got
     kill -TERM "$pid_mirror"
     wait "$pull"
     is "$large_digest" got
     wait "$pid_mirror"
     touch stopped
-    sleep 0.5
+    wait "${pushers[@]}"
     serve_tls store --anonymous-push
     trap 'stop mirror' EXIT
     for n in 1 2 3 4; do
