@@ -69,3 +69,40 @@ provenance() {
     fails helm pull --verify --keyring other.gpg site/signed --version 0.1.0 -d classic
 }
 check 'helm verifies the provenance of a signed chart, both ways' provenance
+
+# The same chart in a classic repository of somebody else, carried over to another site.
+carried=127.0.0.1:5002
+carry_provenance() {
+    mkdir -p signed-packages
+    cat >signed-packages/signed.yaml <<EOF
+apiVersion: kubepkg.dev/v1
+kind: PackageSource
+metadata: {name: signed}
+spec:
+  version: "0.1.0"
+  variants:
+  - name: default
+    components:
+    - name: signed
+      chart: {repository: "http://$mirror/charts/$registry_of_charts", name: signed, version: "0.1.0"}
+EOF
+    kubepkg repo keygen charts
+    kubepkg repo index signed-packages --sign-key charts.key -o signed-packages/index.yaml
+    kubepkg bundle create signed --no-images signed --repo signed-packages/index.yaml --public-key charts.pub -o signed.tar
+    kubepkg bundle import signed.tar --store carried --public-key charts.pub
+}
+provenance_after_import() {
+    rm -rf oci classic && mkdir oci classic
+    local place=${mirror/:/_}/charts/$registry_of_charts
+    helm repo add carried "http://$carried/charts/$place"
+    helm pull --verify --keyring pubring.gpg carried/signed --version 0.1.0 -d classic
+    helm pull --plain-http --verify --keyring pubring.gpg "oci://$carried/$place/signed" --version 0.1.0 -d oci
+    cmp signed-0.1.0.tgz.prov classic/signed-0.1.0.tgz.prov
+    cmp signed-0.1.0.tgz.prov oci/signed-0.1.0.tgz.prov
+    fails helm pull --verify --keyring other.gpg carried/signed --version 0.1.0 -d classic
+}
+check 'a signed chart of a classic repository is carried' carry_provenance
+daemon carried "$KUBEPKG" mirror serve --store carried --listen "$carried"
+check 'the carried mirror is served' await carried answers "http://$carried/healthz"
+check 'helm verifies its provenance there, both ways' provenance_after_import
+stop carried
