@@ -1,7 +1,8 @@
 //! Writing to registries, and to registries in trouble.
 
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::http::{Method, StatusCode};
@@ -10,6 +11,9 @@ use kubepkg_core::descriptor::media_type::OCI_MANIFEST;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::{Descriptor, Digest};
 use kubepkg_remote::{Client, Content, Fault, Progress, RemoteError};
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::server::{Seen, Server, blob, client, manifest, noise, options, serve_manifest, status};
 
@@ -201,6 +205,62 @@ async fn an_upload_begins_anew_from_its_first_byte() {
             "HEAD", "POST", "PUT", "HEAD", "POST", "PUT", "HEAD", "POST", "PUT"
         ]
     );
+}
+
+/// Leads to `to`. The first connection by which more than so many bytes come is cut.
+async fn cut_once(to: SocketAddr, after: u64) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let cut = Arc::new(AtomicBool::new(false));
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(to).await.unwrap();
+            let cut = Arc::clone(&cut);
+            tokio::spawn(async move {
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let there = async {
+                    let mut first = (&mut from_client).take(after);
+                    let came = tokio::io::copy(&mut first, &mut to_server).await?;
+                    if came < after || !cut.swap(true, Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    tokio::io::copy(&mut from_client, &mut to_server)
+                        .await
+                        .map(|_| ())
+                };
+                let back = async {
+                    tokio::io::copy(&mut from_server, &mut to_client)
+                        .await
+                        .map(|_| ())
+                };
+                // whichever ends first takes the other one along
+                let _: std::io::Result<()> = tokio::select! {
+                    ended = there => ended,
+                    ended = back => ended,
+                };
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_in_the_middle() {
+    let (server, registry) = registry(|_| None).await;
+    let relay = cut_once(server.address, 1 << 20).await;
+    let bytes = noise(3 << 20);
+    let image = format!("{relay}/team/web:1").parse().unwrap();
+    let count = Arc::new(Count::default());
+    let progress: Arc<dyn Progress> = count.clone();
+    let pushed = client()
+        .registry()
+        .push_blob(&image, &blob(&bytes), &file(&bytes), &progress)
+        .await;
+    assert!(!pushed.unwrap());
+    assert!(registry.has(&bytes));
+    let sent = count.0.load(Ordering::Relaxed);
+    assert!(sent > bytes.len() as u64, "{sent}: it was not cut");
 }
 
 #[tokio::test]
