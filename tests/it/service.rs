@@ -168,6 +168,40 @@ fn is_key(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
+/// The unit starts it with the settings of the sample, and leaves it the time they give it.
+#[test]
+fn the_unit_calls_what_there_is() {
+    let scratch = Scratch::new();
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples");
+    let unit = std::fs::read_to_string(samples.join("kubepkg-mirror.service")).unwrap();
+    let value = |key: &str| {
+        let line = unit.lines().find_map(|line| line.strip_prefix(key));
+        line.unwrap_or_else(|| panic!("no {key}")).to_owned()
+    };
+    settings(&scratch, "");
+    for key in ["ExecStartPre=", "ExecStart="] {
+        let call = value(key);
+        let call = call.strip_prefix("/usr/local/bin/kubepkg ").unwrap();
+        let call = call.replace("/etc/kubepkg/mirror.yaml", "mirror.yaml");
+        let mut call: Vec<&str> = call.split(' ').collect();
+        // the store of the test is new, and asking for the check twice is wrong
+        call.push("--new-store");
+        if !call.contains(&"--check") {
+            call.push("--check");
+        }
+        scratch.run(&call).ok();
+    }
+    let text = std::fs::read_to_string(samples.join("mirror.yaml")).unwrap();
+    let within = text
+        .lines()
+        .find_map(|line| line.strip_prefix("stopWithin: "));
+    let within: u64 = within.unwrap().strip_suffix('s').unwrap().parse().unwrap();
+    // 6 s for a disk that hangs, 5 for work that is left, 5 for the runtime
+    let limit: u64 = value("TimeoutStopSec=").parse().unwrap();
+    assert!(limit > within + 16);
+    assert!(text.contains(&format!("store: {}", value("ReadWritePaths="))));
+}
+
 #[test]
 fn a_setting_that_is_none_is_named_with_its_line() {
     let scratch = Scratch::new();

@@ -12,7 +12,7 @@ mod verified;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -88,12 +88,37 @@ struct Settings {
     rules: Rules,
 }
 
+/// Parts of the settings.
+#[derive(Debug)]
+struct Known {
+    logins: AtomicBool,
+    all_may_read: AtomicBool,
+}
+
+impl Known {
+    fn of(settings: &Settings) -> Known {
+        Known {
+            logins: settings.passwords.is_some().into(),
+            all_may_read: settings.rules.are_open().into(),
+        }
+    }
+
+    fn follow(&self, settings: &Settings) {
+        let logins = settings.passwords.is_some();
+        self.logins.store(logins, Ordering::Release);
+        let open = settings.rules.are_open();
+        self.all_may_read.store(open, Ordering::Release);
+    }
+}
+
 /// Decides who may do what.
 pub struct Gate {
     files: AccessFiles,
     /// Everybody may write where no rule says otherwise.
     open: bool,
     settings: RwLock<Arc<Settings>>,
+    /// What is asked for each request, without a lock.
+    known: Known,
     changes: Changes,
     verified: Verified,
     failures: Failures,
@@ -118,8 +143,10 @@ impl Gate {
         let paths = [&files.passwords, &files.users, &files.rules];
         let changes = Changes::of(paths.into_iter().flatten().cloned().collect());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let settings = read(&files)?;
         Ok(Gate {
-            settings: RwLock::new(Arc::new(read(&files)?)),
+            known: Known::of(&settings),
+            settings: RwLock::new(Arc::new(settings)),
             files,
             open,
             changes,
@@ -139,7 +166,7 @@ impl Gate {
 
     /// Whether there are users.
     pub fn has_logins(&self) -> bool {
-        self.settings().passwords.is_some()
+        self.known.logins.load(Ordering::Acquire)
     }
 
     /// The users' names, in order.
@@ -157,7 +184,7 @@ impl Gate {
 
     /// Whether everybody may read everything.
     pub fn is_open_for_reading(&self) -> bool {
-        self.settings().rules.are_open()
+        self.known.all_may_read.load(Ordering::Acquire)
     }
 
     /// Whether somebody may do this with a repository.
@@ -169,10 +196,12 @@ impl Gate {
     /// Reads the files again. The old settings go on where the new ones cannot be used.
     pub fn reload(&self) -> Result<(), AccessError> {
         let settings = Arc::new(read(&self.files)?);
-        *self
+        let mut now = self
             .settings
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = settings;
+            .unwrap_or_else(PoisonError::into_inner);
+        self.known.follow(&settings);
+        *now = settings;
         Ok(())
     }
 

@@ -1,6 +1,8 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// bcrypt of "right", with the fewest rounds there are.
@@ -124,4 +126,16 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     fs::remove_file(&users).unwrap();
     assert!(gate.reload().is_err());
     assert!(Gate::open(files, false, 20).is_err());
+}
+
+proptest! {
+    #[test]
+    fn what_is_no_login_is_none(text in "\\PC{0,200}", lines in ".{0,300}") {
+        let tokens = Tokens::new().unwrap();
+        prop_assert_eq!(tokens.check(&text, Time::from_unix(1_790_000_000)), None);
+        if let Ok(passwords) = Passwords::parse(&lines) {
+            prop_assert!(passwords.users().all(|user| !user.contains(':')));
+        }
+        let _ = Rules::parse(&lines, None);
+    }
 }

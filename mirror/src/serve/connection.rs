@@ -91,8 +91,9 @@ impl Connections {
             begun = beginning => match begun {
                 Ok(stream) => stream,
                 Err(error) => {
-                    // scanners and health checks do it all the time
-                    tracing::debug!(%peer, %error, "no connection came about");
+                    // scanners and health checks do it all the time; nodes that do not know the
+                    // CA are seen here too
+                    tracing::info!(%peer, %error, "no TLS connection came about");
                     return;
                 }
             },

@@ -176,3 +176,45 @@ async fn full(min_free: u32) {
     assert!(matches!(cancelled, 204 | 404), "{cancelled}");
     assert_eq!(site.head("/v2/a/manifests/v2").await.status, 200);
 }
+
+/// Nothing is left free where all of the disk has to stay so.
+#[tokio::test]
+async fn a_disk_without_room_is_told_before_a_push_is() {
+    let settings = Some(PushSettings::default());
+    let full = Site::at(tempfile::tempdir().unwrap(), settings, 1000).await;
+    let got = full.get("/readyz").await;
+    assert_eq!(
+        (got.status, got.json()["status"].clone()),
+        (503, "failing".into())
+    );
+    let reason = got.json()["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("disk is full"), "{reason}");
+    assert!(!reason.contains('/'), "no path of this machine: {reason}");
+    // who asks whether it lives and can be read is told yes
+    for well in ["/livez", "/healthz"] {
+        assert_eq!(full.get(well).await.status, 200);
+    }
+    let roomy = Site::at(tempfile::tempdir().unwrap(), settings, 0).await;
+    assert_eq!(roomy.get("/readyz").await.status, 200);
+    // what was written to see it is gone
+    let left = walked(roomy.folder.path());
+    assert!(
+        !left
+            .iter()
+            .any(|file| file.contains(".tmp-") && !file.ends_with("alive")),
+        "{left:?}"
+    );
+}
+
+/// All files below a folder.
+fn walked(folder: &std::path::Path) -> Vec<String> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(walked(&path)),
+            false => files.push(path.display().to_string()),
+        }
+    }
+    files
+}

@@ -336,7 +336,8 @@ fn check(method: &str, target: &str, answer: &Answer) {
         let length = answer.header("content-length").unwrap();
         assert_eq!(length, answer.body.len().to_string(), "{method} {target}");
     }
-    if answer.status >= 400 && !empty {
+    // what says how the server is has a form of its own
+    if answer.status >= 400 && !empty && target != "/readyz" {
         assert!(answer.status < 500 || answer.status == 507, "{answer:?}");
         answer.code();
         for error in answer.json()["errors"].as_array().unwrap() {
