@@ -1,9 +1,9 @@
 //! Helm charts: metadata out of an archive, and the OCI form of a chart that came from a
 //! classic Helm repository.
 //!
-//! The OCI form is computed from the archive, and the provenance file where there is one, so every mirror shows the same digests. Its
-//! config is byte for byte what `helm push` writes. Its manifest is not: Helm puts the time
-//! of the push into it.
+//! The OCI form is computed from the archive, and from the provenance file where there is one, so
+//! every mirror shows the same digests. Its config is byte for byte what `helm push` writes. Its
+//! manifest is not: Helm puts the time of the push into it.
 
 mod archive;
 mod form;
