@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use http::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kubepkg_core::time::Time;
 use kubepkg_mirror::serve::Limits;
 use kubepkg_mirror::tls::{Own, Tls, TlsFiles};
@@ -116,9 +120,61 @@ async fn the_same_bytes_come_encrypted_and_clients_come_back_quickly() {
     let (_, session) = stream.get_ref();
     assert_eq!(session.handshake_kind(), Some(HandshakeKind::Resumed));
     assert_eq!(session.alpn_protocol(), Some(&b"http/1.1"[..]));
-    let only_2 = client(&site.ca, None, &["h2"]);
-    let stream = connect(&site.server, &only_2).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_length_and_pace_gets_the_bytes_encrypted() {
+    let site = secure(Limits::default()).await;
+    let config = client(&site.ca, None, &[]);
+    let mut slow = connect(&site.server, &config).await.unwrap();
+    // around a record, what waits for a socket, and a read of a file
+    for around in [0_usize, 16, 128, 256, 1024].map(|kib| kib * 1024) {
+        for len in [around.max(1) - 1, around, around + 1, around + 4097] {
+            let bytes: Vec<u8> = (0..len).map(|n| (n * 31 % 251) as u8).collect();
+            let digest = site.server.store.blob_in(R, &bytes);
+            let request = format!("GET /v2/{R}/blobs/{digest} HTTP/1.1\r\nHost: x\r\n\r\n");
+            slow.write_all(request.as_bytes()).await.unwrap();
+            let mut got = Vec::new();
+            let end = loop {
+                let mut piece = [0; 1000];
+                let n = slow.read(&mut piece).await.unwrap();
+                assert!(n > 0, "{len}");
+                got.extend_from_slice(&piece[..n]);
+                let head = got.windows(4).position(|w| w == b"\r\n\r\n");
+                match head.map(|at| at + 4 + len) {
+                    Some(all) if got.len() >= all => break all,
+                    _ => {}
+                }
+            };
+            assert!(got.len() == end && got.ends_with(&bytes), "{len}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn streams_of_http_2_come_encrypted_side_by_side() {
+    let site = secure(Limits::default()).await;
+    let bytes: Vec<u8> = (0..4_000_001_u32).map(|n| (n % 249) as u8).collect();
+    let digest = site.server.store.blob_in(R, &bytes);
+    let config = client(&site.ca, None, &["h2"]);
+    let stream = connect(&site.server, &config).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (client, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let asked = (0..4).map(|_| {
+        let uri = format!("https://mirror.lan/v2/{R}/blobs/{digest}");
+        let request = Request::get(uri).body(Body::empty()).unwrap();
+        let (mut client, bytes) = (client.clone(), &bytes);
+        async move {
+            let answer = client.send_request(request).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            let body = axum::body::to_bytes(Body::new(answer.into_body()), usize::MAX);
+            assert!(body.await.unwrap() == bytes);
+        }
+    });
+    futures_util::future::join_all(asked).await;
 }
 
 #[tokio::test]

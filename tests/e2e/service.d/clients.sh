@@ -35,7 +35,8 @@ versions() {
     openssl s_client -connect "$mirror" -tls1_3 </dev/null 2>&1 | grep 'TLSv1.3'
     openssl s_client -connect "$mirror" -tls1_1 </dev/null >old 2>&1 || true
     fails grep 'Cipher is TLS\|Cipher is ECDHE' old
-    secure --http2-prior-knowledge "https://$mirror/v2/" >/dev/null
+    openssl s_client -connect "$mirror" -alpn h2 </dev/null 2>&1 | grep 'ALPN protocol: h2'
+    openssl s_client -connect "$mirror" -alpn h2,http/1.1 </dev/null 2>&1 | grep 'ALPN protocol: http/1.1'
 }
 check 'TLS 1.2 and 1.3, nothing older; HTTP/2 for who wants it alone' versions
 stop mirror

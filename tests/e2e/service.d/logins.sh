@@ -46,6 +46,13 @@ for client in skopeo crane regctl oras ctr; do
     check "$client: nobody pushes, and a wrong password is none" stranger "$client"
 done
 
+by_kubelet() {
+    no_logins
+    cri pull "$mirror/users/crane:v1"
+    cri pull --creds alice:alices-secret "$mirror/users/skopeo:v1"
+}
+check 'crictl pulls, with a login and without' by_kubelet
+
 helm_user() {
     local archive
     archive=$(ls "$repo"/tests/charts/*.tgz | head -1)
