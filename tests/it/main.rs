@@ -19,6 +19,7 @@ mod journey;
 mod json;
 mod keygen;
 mod killed;
+mod lessons;
 mod main_job;
 mod monitoring;
 mod plan;

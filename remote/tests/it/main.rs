@@ -18,3 +18,4 @@ mod referrers;
 mod secrets;
 mod server;
 mod settings;
+mod slowness;
