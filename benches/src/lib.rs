@@ -7,4 +7,5 @@ pub mod key;
 mod write;
 
 pub use catalogue::{Catalogue, DISTRIBUTION, MEMBERS};
+pub use dice::roll;
 pub use write::write;
