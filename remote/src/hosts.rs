@@ -2,6 +2,7 @@
 //! made when the host is in trouble or asks for one.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub(crate) struct Hosts {
 
 struct Host {
     slots: Arc<Semaphore>,
+    /// How many slots there are when all is well.
+    most: usize,
     health: Mutex<Health>,
 }
 
@@ -33,13 +36,22 @@ struct Health {
     /// Counts the failures that counted. Of requests that were under way together only the
     /// first to fail says anything new: eight of them are one moment of trouble, not eight.
     moment: u64,
+    /// Slots that are not given out: the host had more to do than it could.
+    withheld: Vec<OwnedSemaphorePermit>,
+    /// Good answers since a slot was withheld or given out again.
+    calm: u32,
 }
+
+/// Good answers after which a host that had too much to do gets one request more at a time.
+const CALM: u32 = 4;
 
 /// Permission for one request; given back when its answer is dropped.
 pub(crate) struct Slot {
     host: Arc<Host>,
     moment: u64,
-    _host: Option<OwnedSemaphorePermit>,
+    /// The host had too much to do.
+    refused: AtomicBool,
+    place: Option<OwnedSemaphorePermit>,
     _all: Option<OwnedSemaphorePermit>,
 }
 
@@ -57,6 +69,7 @@ impl Hosts {
         let host = hosts.entry(name.to_owned()).or_insert_with(|| {
             Arc::new(Host {
                 slots: Arc::new(Semaphore::new(self.per_host)),
+                most: self.per_host,
                 health: Mutex::default(),
             })
         });
@@ -74,7 +87,8 @@ impl Hosts {
         Slot {
             host,
             moment,
-            _host: place,
+            refused: AtomicBool::new(false),
+            place,
             _all: all,
         }
     }
@@ -97,6 +111,12 @@ impl Slot {
     pub(crate) fn went_well(&self) {
         let mut health = self.host.health();
         health.answers += 1;
+        health.calm += 1;
+        if health.calm >= CALM {
+            health.calm = 0;
+            // given out again
+            health.withheld.pop();
+        }
         if health.moment == self.moment {
             health.failures = 0;
         }
@@ -108,10 +128,12 @@ impl Slot {
     }
 
     /// The host failed in a way that may pass, and may have asked for a pause. All requests
-    /// to it make this pause.
-    pub(crate) fn failed(&self, policy: &Retry, asked: Option<Duration>) -> Duration {
+    /// to it make this pause. One that refused because it has too much to do gets, for each such
+    /// moment, one request less at a time, down to one, until it has answered for a while.
+    pub(crate) fn failed(&self, policy: &Retry, asked: Option<Duration>, busy: bool) -> Duration {
         let mut health = self.host.health();
         if health.moment == self.moment {
+            self.refused.store(busy, Ordering::Relaxed);
             health.moment += 1;
             health.failures = health.failures.saturating_add(1);
         }
@@ -127,10 +149,46 @@ impl Slot {
     }
 }
 
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.refused.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut health = self.host.health();
+        health.calm = 0;
+        if health.withheld.len() + 1 < self.host.most {
+            health.withheld.extend(self.place.take());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
+
+    #[tokio::test]
+    async fn a_host_with_too_much_to_do_gets_less_at_a_time() {
+        let (hosts, policy) = (Hosts::new(99, 3), Retry::default());
+        let free = || {
+            let slots: Vec<Slot> = std::iter::from_fn(|| hosts.slot("a").now_or_never()).collect();
+            slots.len()
+        };
+        // refused together is refused once
+        let together = [hosts.slot("a").await, hosts.slot("a").await];
+        for slot in together {
+            slot.failed(&policy, None, true);
+        }
+        assert_eq!(free(), 2);
+        for _ in 0..5 {
+            hosts.slot("a").await.failed(&policy, None, true);
+        }
+        assert_eq!(free(), 1, "one is left, whatever was refused");
+        let only = hosts.slot("a").await;
+        (0..CALM).for_each(|_| only.went_well());
+        drop(only);
+        assert_eq!(free(), 2);
+    }
 
     #[tokio::test]
     async fn a_host_gets_no_more_than_its_share() {
@@ -148,8 +206,8 @@ mod tests {
     async fn a_pause_holds_for_one_host_and_only_grows() {
         let (hosts, policy) = (Hosts::new(4, 4), Retry::default());
         let slot = hosts.slot("a").await;
-        slot.failed(&policy, Some(Duration::from_secs(500)));
-        slot.failed(&policy, Some(Duration::from_secs(1)));
+        slot.failed(&policy, Some(Duration::from_secs(500)), false);
+        slot.failed(&policy, Some(Duration::from_secs(1)), false);
         let until = hosts.paused_until("a").unwrap();
         assert!(until > Instant::now() + Duration::from_secs(400));
         assert_eq!(hosts.paused_until("b"), None);
@@ -163,19 +221,19 @@ mod tests {
             together.push(hosts.slot("a").await);
         }
         for slot in &together {
-            assert!(slot.failed(&policy, None) <= policy.first);
+            assert!(slot.failed(&policy, None, false) <= policy.first);
         }
         let next = hosts.slot("a").await;
-        let pause = next.failed(&policy, None);
+        let pause = next.failed(&policy, None, false);
         assert!(
             pause >= policy.first && pause <= policy.first * 2,
             "{pause:?}"
         );
         // one of those from before that comes through late says nothing of now
         together[0].went_well();
-        let third = hosts.slot("a").await.failed(&policy, None);
+        let third = hosts.slot("a").await.failed(&policy, None, false);
         assert!(third >= policy.first * 2, "{third:?}");
         hosts.slot("a").await.went_well();
-        assert!(hosts.slot("a").await.failed(&policy, None) <= policy.first);
+        assert!(hosts.slot("a").await.failed(&policy, None, false) <= policy.first);
     }
 }

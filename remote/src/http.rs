@@ -220,7 +220,7 @@ impl Http {
                 let refused = response.status() == StatusCode::TOO_MANY_REQUESTS;
                 let limit = Limit::read(response.headers(), Time::now(), refused);
                 let asked = limit.wait;
-                slot.failed(&self.retry, asked);
+                slot.failed(&self.retry, asked, busy);
                 let busy = busy.then(|| slot.answers());
                 let fault = trouble(response, limit, self.retry.patience).await;
                 Err(Failed { fault, asked, busy })
@@ -228,7 +228,7 @@ impl Http {
             Ok(response) => Ok(Answer { response, slot }),
             Err(fault) => {
                 if fault.is_passing() {
-                    slot.failed(&self.retry, None);
+                    slot.failed(&self.retry, None, false);
                 }
                 Err(fault.into())
             }
@@ -280,7 +280,7 @@ impl Http {
         tries: &mut Tries,
     ) -> Result<(), RemoteError> {
         if fault.is_passing() {
-            answer.slot.failed(&self.retry, None);
+            answer.slot.failed(&self.retry, None, false);
         }
         self.another(place, fault.into(), tries)
     }
