@@ -27,6 +27,8 @@ pub enum Verdict {
     Perhaps(Reference),
     /// Where an image stands, something that is no reference.
     Broken(String),
+    /// Where an image stands, a text that something fills in when it is used.
+    FilledIn(String),
     /// Something else.
     Other,
 }
@@ -65,10 +67,13 @@ pub fn judge(text: &str, expect: Expect, rules: &Rules) -> Verdict {
     };
     let Ok(image) = plain.parse::<Reference>() else {
         return match expect {
-            // a pattern or a variable of something that is filled in later is no mistake
-            Expect::Image if !text.contains(['*', '$', '{', '<', '%']) => {
-                Verdict::Broken(text.to_owned())
+            // a pattern is about images, and none
+            Expect::Image if text.contains('*') => Verdict::Other,
+            // no mistake, and nobody here knows what it becomes
+            Expect::Image if text.contains(['$', '{', '<', '%']) => {
+                Verdict::FilledIn(text.to_owned())
             }
+            Expect::Image => Verdict::Broken(text.to_owned()),
             _ => Verdict::Other,
         };
     };
@@ -331,8 +336,13 @@ mod tests {
             verdict("quay.io/Org/app:1", Expect::Image),
             Verdict::Broken("quay.io/Org/app:1".to_owned())
         );
-        for text in ["auto", "ghcr.io/org/*", "${IMAGE}", ""] {
+        for text in ["auto", "ghcr.io/org/*", ""] {
             assert_eq!(verdict(text, Expect::Image), Verdict::Other, "{text}");
+        }
+        for text in ["${IMAGE}", "quay.io/a/b:{{ .Tag }}", "<image>"] {
+            let filled_in = Verdict::FilledIn(text.to_owned());
+            assert_eq!(verdict(text, Expect::Image), filled_in);
+            assert_eq!(verdict(text, Expect::Named), Verdict::Other, "{text}");
         }
     }
 }

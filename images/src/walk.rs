@@ -295,7 +295,19 @@ impl<'r> Walker<'r> {
                 line: self.line,
                 why: format!("{place}: \"{}\" is no image reference", shown(&text)),
             }),
-            Verdict::Broken(_) | Verdict::Other => {}
+            // what runs is known to be an image; the list lacks it
+            Verdict::FilledIn(text) if how == How::Container => {
+                self.findings.unread.push(Unread {
+                    source: self.source.clone(),
+                    line: self.line,
+                    why: format!(
+                        "{place}: \"{}\" is filled in when it is used; name the image that it \
+                         becomes yourself",
+                        shown(&text)
+                    ),
+                });
+            }
+            Verdict::FilledIn(_) | Verdict::Broken(_) | Verdict::Other => {}
         }
     }
 

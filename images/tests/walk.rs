@@ -52,6 +52,21 @@ spec:
 }
 
 #[test]
+fn a_container_whose_image_is_filled_in_later_is_told() {
+    let findings = found(
+        "kind: Pod\nspec:\n  containers:\n  - {image: 'quay.io/a/b:${TAG}'}\n  - {image: \
+         'quay.io/a/*'}\nother: {image: '${OTHER}'}\n",
+    );
+    assert_eq!(findings.sightings, []);
+    assert_eq!(findings.unread.len(), 1, "{:?}", findings.unread);
+    let why = &findings.unread[0].why;
+    assert!(
+        why.contains("spec.containers[0].image: \"quay.io/a/b:${TAG}\""),
+        "{why}"
+    );
+}
+
+#[test]
 fn variables_and_arguments() {
     let text = "
 kind: Deployment

@@ -66,7 +66,10 @@ fn run_within(mut command: Command, time: Duration, bytes: usize) -> Result<Ende
         let _ = sender.send((true, read(out, bytes)));
     });
     std::thread::spawn(move || {
-        let _ = to_err.send((false, read(err, MAX_MESSAGE)));
+        let mut err = err;
+        let _ = to_err.send((false, read(&mut err, MAX_MESSAGE)));
+        // a program that cannot write its words any more would end before its work is done
+        let _ = io::copy(&mut err, &mut io::sink());
     });
     let deadline = Instant::now() + time;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -75,7 +78,7 @@ fn run_within(mut command: Command, time: Duration, bytes: usize) -> Result<Ende
         match receiver.recv_timeout(left) {
             Ok((true, Ok((_, true)))) => return Err(stop(child, Stopped::TooMuch)),
             Ok((true, Ok((text, false)))) => stdout = text,
-            // Of a flood of words the first ones do; nobody reads on, so it ends by itself.
+            // of a flood of words the first ones do
             Ok((false, Ok((text, _)))) => stderr = text,
             Ok((_, Err(error))) => return Err(stop(child, error.into())),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
