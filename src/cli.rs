@@ -23,7 +23,7 @@ pub use key_files::{bad_key, read_key_file, read_public_key};
 pub use requests::package_request;
 use settings_file::SettingsFile;
 pub use sources::{Chosen, Sources, has_unused_parts, repository_url};
-pub use trust::{AsOf, Trust, read_trust_file};
+pub use trust::{AsOf, BundleKeys, Trust, read_trust_file};
 
 use crate::commands;
 use crate::error::CommandError;
@@ -98,7 +98,9 @@ pub enum BundleVerb {
     /// Check a bundle to its last byte, changing nothing
     Verify(commands::bundle_verify::Arguments),
     /// Check a bundle and fill a mirror's store from it
-    Import(commands::bundle_import::Arguments),
+    Import(Box<commands::bundle_import::Arguments>),
+    /// Sign a bundle, for what no package vouches for and for sites that ask for it
+    Sign(commands::bundle_sign::Arguments),
 }
 
 /// Verbs on mirrors.
@@ -220,7 +222,7 @@ impl Verb {
             Verb::Images(arguments) => {
                 return arguments.output == commands::images::Form::Json;
             }
-            Verb::Bundle(BundleVerb::Create(_))
+            Verb::Bundle(BundleVerb::Create(_) | BundleVerb::Sign(_))
             | Verb::Mirror(_)
             | Verb::NodeConfig(_)
             | Verb::Repo(_)

@@ -3,6 +3,7 @@
 pub mod bundle_create;
 pub mod bundle_import;
 pub mod bundle_inspect;
+pub mod bundle_sign;
 pub mod bundle_verify;
 pub mod images;
 pub mod mirror_backup;
@@ -46,7 +47,8 @@ pub fn run(verb: Verb, printer: &Printer) -> anyhow::Result<()> {
         Verb::Bundle(BundleVerb::Create(arguments)) => bundle_create::run(*arguments, printer),
         Verb::Bundle(BundleVerb::Inspect(arguments)) => bundle_inspect::run(arguments, printer),
         Verb::Bundle(BundleVerb::Verify(arguments)) => bundle_verify::run(arguments, printer),
-        Verb::Bundle(BundleVerb::Import(arguments)) => bundle_import::run(arguments, printer),
+        Verb::Bundle(BundleVerb::Import(arguments)) => bundle_import::run(*arguments, printer),
+        Verb::Bundle(BundleVerb::Sign(arguments)) => bundle_sign::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Serve(arguments)) => mirror_serve::run(*arguments, printer),
         Verb::Mirror(MirrorVerb::List(arguments)) => mirror_list::run(arguments, printer),
         Verb::Mirror(MirrorVerb::Stat(arguments)) => mirror_stat::run(arguments, printer),

@@ -21,46 +21,67 @@ pub fn whole(head: &Head, id: &Digest, bytes: u64) -> String {
             ]
         })
         .collect();
-    parts.push(table(&["REPOSITORY", "FILES"], &urls));
-    parts.push(packages(head));
-    if !head.charts.is_empty() {
-        let rows: Vec<Vec<String>> = head
-            .charts
-            .iter()
-            .map(|chart| {
-                vec![
-                    chart.name.clone(),
-                    chart.version.clone(),
-                    chart.repository.to_string(),
-                    names(&chart.packages),
-                ]
-            })
-            .collect();
-        parts.push(table(&["CHART", "VERSION", "FROM", "PACKAGES"], &rows));
+    if !urls.is_empty() {
+        parts.push(table(&["REPOSITORY", "FILES"], &urls));
+        parts.push(packages(head));
     }
-    if !head.trees.is_empty() {
-        let rows: Vec<Vec<String>> = head
-            .trees
-            .iter()
-            .map(|tree| vec![tree.reference.to_string(), names(&tree.packages)])
-            .collect();
-        parts.push(table(&["TREE", "PACKAGES"], &rows));
-    }
-    if !head.images.is_empty() {
-        let rows: Vec<Vec<String>> = head.images.iter().map(image).collect();
-        parts.push(table(
-            &["IMAGE", "PLATFORMS", "PINNED BY", "PACKAGES"],
-            &rows,
-        ));
-    }
+    parts.push(content(head));
     parts.push(counts(head));
+    parts.extend(platforms(head));
     parts.extend(without_images(head));
     parts.extend(
         head.holes
             .iter()
             .map(|hole| format!("missing: {} of {}: {}", hole.kind, hole.of, hole.why)),
     );
+    parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
+}
+
+/// Packages where there are some, else the rest.
+pub fn short(head: &Head) -> String {
+    match head.packages.is_empty() {
+        true => content(head),
+        false => packages(head),
+    }
+}
+
+/// Charts, trees, images and files.
+pub fn content(head: &Head) -> String {
+    let charts = head.charts.iter().map(|chart| {
+        vec![
+            chart.name.clone(),
+            chart.version.clone(),
+            chart.repository.to_string(),
+            names(&chart.packages),
+        ]
+    });
+    let trees = head.trees.iter();
+    let trees = trees.map(|tree| vec![tree.reference.to_string(), names(&tree.packages)]);
+    let images = head.images.iter().filter(|image| image.file.is_none());
+    let files = head.images.iter().filter_map(|image| image.file.as_ref());
+    let files = files.map(|name| vec![name.to_string(), format!("/files/{}", name.escaped())]);
+    let parts = [
+        rows(&["CHART", "VERSION", "FROM", "PACKAGES"], charts),
+        rows(&["TREE", "PACKAGES"], trees),
+        rows(
+            &["IMAGE", "PLATFORMS", "PINNED BY", "PACKAGES"],
+            images.map(image),
+        ),
+        rows(&["FILE", "IN A MIRROR"], files),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join("\n\n")
+}
+
+fn rows(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Option<String> {
+    let rows: Vec<Vec<String>> = rows.collect();
+    (!rows.is_empty()).then(|| table(titles, &rows))
+}
+
+fn platforms(head: &Head) -> Option<String> {
+    let named: Vec<String> = head.platforms.iter().map(ToString::to_string).collect();
+    (!named.is_empty()).then(|| format!("made for {} only", named.join(", ")))
 }
 
 /// The packages as a table.
@@ -82,11 +103,14 @@ pub fn packages(head: &Head) -> String {
 
 /// `4 packages, 2 charts, …` on one line.
 pub fn counts(head: &Head) -> String {
+    let files = head.images.iter().filter(|image| image.file.is_some());
+    let files = files.count();
+    let images = head.images.len() - files;
     let mut parts = vec![
         count(head.packages.len(), "package", "packages"),
         count(head.charts.len(), "chart", "charts"),
         count(head.trees.len(), "package tree", "package trees"),
-        count(head.images.len(), "image", "images"),
+        count(images, "image", "images"),
         count(
             head.referrers.len(),
             "signature or other referrer",
@@ -94,6 +118,9 @@ pub fn counts(head: &Head) -> String {
         ),
         count(head.blobs.len(), "blob", "blobs"),
     ];
+    if files > 0 {
+        parts.push(count(files, "file", "files"));
+    }
     if !head.holes.is_empty() {
         parts.push(count(head.holes.len(), "hole", "holes"));
     }
@@ -142,5 +169,8 @@ fn image(image: &HeadImage) -> Vec<String> {
 
 fn names(packages: &[PackageName]) -> String {
     let names: Vec<&str> = packages.iter().map(PackageName::as_str).collect();
-    names.join(",")
+    match names.is_empty() {
+        true => "-".to_owned(),
+        false => names.join(","),
+    }
 }

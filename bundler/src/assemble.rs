@@ -1,7 +1,9 @@
 //! The head from everything that was looked up. Pure.
 
 use kubepkg_core::bundle::Head;
-use kubepkg_core::bundle::head::{HeadBlob, HeadPackage};
+use kubepkg_core::bundle::format::{FOREIGN_LAYERS, SPARSE_INDEXES, UNPACKAGED_CONTENT};
+use kubepkg_core::bundle::head::{ATTESTATION, HeadBlob, HeadPackage};
+use kubepkg_core::descriptor::Platform;
 
 use crate::collect::Collected;
 use crate::repositories::Loaded;
@@ -10,6 +12,7 @@ use crate::repositories::Loaded;
 pub fn assemble(
     repositories: &[&Loaded],
     packages: Vec<HeadPackage>,
+    platforms: &[Platform],
     collected: &Collected,
 ) -> Head {
     let here = collected
@@ -33,11 +36,29 @@ pub fn assemble(
         charts: collected.charts.clone(),
         trees: collected.trees.clone(),
         images: collected.images.clone(),
+        platforms: platforms.to_vec(),
         referrers: collected.referrers.clone(),
         holes: collected.holes.clone(),
         blobs: here.chain(fetched).collect(),
         ..Head::new()
     };
+    head.platforms.sort();
+    head.platforms.dedup();
+    head.requires = features(&head, collected.foreign);
     head.sort();
     head
+}
+
+/// What readers of `head` must know.
+fn features(head: &Head, foreign: bool) -> Vec<String> {
+    let sparse = !head.platforms.is_empty()
+        || head.images.iter().any(|image| image.sparse)
+        || head.holes.iter().any(|hole| hole.kind == ATTESTATION);
+    let features = [
+        (foreign, FOREIGN_LAYERS),
+        (sparse, SPARSE_INDEXES),
+        (head.has_unpackaged(), UNPACKAGED_CONTENT),
+    ];
+    let needed = features.into_iter().filter(|(needed, _)| *needed);
+    needed.map(|(_, name)| name.to_owned()).collect()
 }

@@ -26,7 +26,7 @@ pub struct Chosen {
 }
 
 /// The packages and what should be said about the choice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Choice {
     /// The packages, by name.
     pub packages: Vec<Chosen>,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kubepkg_core::bundle::head::HeadBlob;
-use kubepkg_core::bundle::verify::{closure, placements};
+use kubepkg_core::bundle::verify::{Closure, closure, outside, placements};
 use kubepkg_core::bundle::{FormatError, Head, Layout, Signatures, write};
+use kubepkg_core::descriptor::Platform;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::lock::Lock;
@@ -20,13 +21,14 @@ use kubepkg_remote::Client;
 
 use crate::CreateError;
 use crate::assemble::assemble;
-use crate::choose::{Chosen, choose, pins, used};
-use crate::collect::{Collected, collect};
+use crate::choose::{Choice, Chosen, choose, pins, used};
+use crate::collect::{Collected, Scope, collect};
 use crate::fill::{fetch, put_small};
 use crate::output::Output;
 use crate::place::Target;
 use crate::repositories::{self, Loaded, Tables};
 use crate::tags;
+use crate::unpackaged::Unpackaged;
 
 /// What goes into a bundle, and how it is made.
 #[derive(Clone, Debug)]
@@ -58,8 +60,14 @@ pub struct Options {
     pub no_images: Vec<PackageName>,
     /// Images by tag only are taken as their tag is now.
     pub allow_unpinned_images: bool,
+    /// What is carried beside packages.
+    pub unpackaged: Unpackaged,
+    /// The platforms of which images are carried; empty: all.
+    pub platforms: Vec<Platform>,
+    /// Layers that may not be distributed are carried too.
+    pub foreign_layers: bool,
     /// Referrers that cannot be had leave a hole that the head names, in place of an error.
-    pub allow_referrer_holes: bool,
+    pub allow_missing_referrers: bool,
     /// Which digest gets a tag that two packages pin differently.
     pub tags: BTreeMap<Reference, Digest>,
     /// Things looked up or fetched at the same time.
@@ -109,19 +117,32 @@ pub async fn create(
     let output = Output::begin(&options.output, options.force)?;
     let repositories =
         repositories::load(client, &places, &entries, &mut remembered, clock, tables).await?;
-    let mut choice = choose(
-        &repositories,
-        &options.requests,
-        &options.variants,
-        options.with_optional,
-        options.lock.as_ref(),
-    )?;
+    let mut choice = match options.requests.as_slice() {
+        [] => Choice::default(),
+        requests => choose(
+            &repositories,
+            requests,
+            &options.variants,
+            options.with_optional,
+            options.lock.as_ref(),
+        )?,
+    };
+    options.unpackaged.check()?;
     let pins = pins(&mut choice.packages, &options.no_images)?;
     refuse_unpinned(&pins, options.allow_unpinned_images)?;
-    let mut images = tags::images(&client.registry(), &pins, options.jobs).await?;
-    tags::decide(&mut images, &options.tags)?;
-    let holes = options.allow_referrer_holes;
-    let collected = collect(client, &pins, &images, holes, options.jobs).await?;
+    let registry = client.registry();
+    let beside = &options.unpackaged;
+    let mut found = tags::images(&registry, &pins, &beside.images, options.jobs).await?;
+    tags::decide(&mut found.images, &options.tags)?;
+    let scope = Scope {
+        client,
+        registry,
+        platforms: &options.platforms,
+        foreign_layers: options.foreign_layers,
+        fetched: found.fetched,
+    };
+    let holes = options.allow_missing_referrers;
+    let collected = collect(&scope, &pins, &found.images, beside, holes, options.jobs).await?;
 
     let used = used(&repositories, &choice.packages);
     let packages = choice
@@ -129,8 +150,8 @@ pub async fn create(
         .iter()
         .map(|chosen| chosen.head.clone())
         .collect();
-    let head = assemble(&used, packages, &collected);
-    check_plan(&head, &collected)?;
+    let head = assemble(&used, packages, &options.platforms, &collected);
+    let closure = check_plan(&head, &collected)?;
     let head_bytes = head.encode()?;
     let layout = Layout::plan(&head, &head_bytes)?;
 
@@ -140,7 +161,7 @@ pub async fn create(
     write::write_frame(file, &layout, &Signatures::default()).map_err(in_output)?;
     put_small(file, &layout, &used, &collected).map_err(in_output)?;
     fetch(
-        &client.registry(),
+        &scope.registry,
         &Target::new(file, output.partial()),
         &layout,
         &collected,
@@ -157,7 +178,8 @@ pub async fn create(
         .collect();
     warnings.extend(choice.warnings);
     warnings.extend(collected.notes);
-    warnings.extend(said(&head));
+    warnings.extend(found.notes);
+    warnings.extend(said(&head, &closure));
     Ok(Created {
         id: layout.id(),
         size: layout.len(),
@@ -178,7 +200,7 @@ fn refuse_unpinned(pins: &Pins, allowed: bool) -> Result<(), CreateError> {
 }
 
 /// The far side's own checks, before anything large is fetched.
-fn check_plan(head: &Head, collected: &Collected) -> Result<(), CreateError> {
+fn check_plan(head: &Head, collected: &Collected) -> Result<Closure, CreateError> {
     let read = |blob: &HeadBlob| -> Result<Vec<u8>, CreateError> {
         match collected.here.get(&blob.digest) {
             Some((_, bytes)) => Ok(bytes.to_vec()),
@@ -187,7 +209,7 @@ fn check_plan(head: &Head, collected: &Collected) -> Result<(), CreateError> {
     };
     let closure = closure(head, read)?;
     placements(head, &closure)?;
-    Ok(())
+    Ok(closure)
 }
 
 /// Opens what was written as a reader would.
@@ -204,7 +226,7 @@ fn check_file(output: &Output, layout: &Layout) -> Result<(), CreateError> {
     Ok(())
 }
 
-fn said(head: &Head) -> Vec<String> {
+fn said(head: &Head, closure: &Closure) -> Vec<String> {
     let without = head.packages.iter().filter(|package| package.no_images);
     let without = without.map(|package| {
         format!(
@@ -212,7 +234,8 @@ fn said(head: &Head) -> Vec<String> {
             package.name
         )
     });
-    let unpinned = head.images.iter().filter(|image| !image.pinned);
+    let unpinned = head.images.iter();
+    let unpinned = unpinned.filter(|image| !image.pinned && !image.is_unpackaged());
     let unpinned = unpinned.map(|image| {
         format!(
             "image {} is pinned by this bundle only; import needs --allow-unpinned-images",
@@ -221,5 +244,11 @@ fn said(head: &Head) -> Vec<String> {
     });
     let holes = head.holes.iter();
     let holes = holes.map(|hole| format!("left out: {} of {}: {}", hole.kind, hole.of, hole.why));
-    without.chain(unpinned).chain(holes).collect()
+    let beside = head.has_unpackaged().then(|| {
+        "no package vouches for some of this: import needs --allow-unpinned-images, or a \
+         signature of the bundle (`kubepkg bundle sign`) and its key (--bundle-key)"
+            .to_owned()
+    });
+    let said = without.chain(unpinned).chain(beside).chain(holes);
+    said.chain(outside(head, closure)).collect()
 }

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use kubepkg_core::bundle::FormatError;
 use kubepkg_core::bundle::verify::{ClosureError, PlacementError};
 use kubepkg_core::chart::ChartError;
+use kubepkg_core::descriptor::Platform;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::error::{Classify, Kind};
+use kubepkg_core::file::FileName;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::manifest::ManifestError;
 use kubepkg_core::name::{NameError, PackageName};
@@ -113,6 +115,40 @@ pub enum CreateError {
         /// What the repository has.
         found: Box<Digest>,
     },
+    /// A chart that no package pins is not the one its repository lists.
+    #[error("chart {chart} is {found}, the index of its repository says {listed}")]
+    ChartListed {
+        /// The chart.
+        chart: String,
+        /// What the index says.
+        listed: Box<Digest>,
+        /// What its address has.
+        found: Box<Digest>,
+    },
+    /// An image has nothing for the platforms asked for.
+    #[error("{reference} has nothing for the platforms asked for; it is for {}", platforms(.has))]
+    NoPlatform {
+        /// The image, or an index in it.
+        reference: Box<Reference>,
+        /// What it is for.
+        has: Vec<Platform>,
+    },
+    /// Two files are to have one name.
+    #[error("two files are to be called \"{name}\": {} and {}", .first.display(), .second.display())]
+    FileTwice {
+        /// The name.
+        name: FileName,
+        /// One file.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// What is to be carried as a file is none.
+    #[error("this is no ordinary file, and only such can be carried")]
+    NoFile(PathBuf),
+    /// A file changed between the plan and the writing.
+    #[error("the file was changed while it was carried into the bundle")]
+    FileChanged(PathBuf),
     /// A chart cannot be read.
     #[error("chart {chart} cannot be carried")]
     Chart {
@@ -190,6 +226,14 @@ pub enum CreateError {
     Placement(#[from] PlacementError),
 }
 
+fn platforms(has: &[Platform]) -> String {
+    let texts: Vec<String> = has.iter().map(ToString::to_string).collect();
+    match texts.is_empty() {
+        true => "none that it names".to_owned(),
+        false => texts.join(", "),
+    }
+}
+
 fn names(packages: &[PackageName]) -> String {
     let names: Vec<&str> = packages.iter().map(PackageName::as_str).collect();
     match names.len() {
@@ -217,8 +261,9 @@ impl Classify for CreateError {
             CreateError::Exists(_)
             | CreateError::IsFolder(_)
             | CreateError::Locked(_)
+            | CreateError::FileChanged(_)
             | CreateError::Io { .. } => Kind::Failed,
-            CreateError::NoFolder(_) => Kind::NotFound,
+            CreateError::NoFolder(_) | CreateError::NoPlatform { .. } => Kind::NotFound,
             CreateError::Given(error) => error.kind(),
             CreateError::Remote(error) => error.kind(),
             CreateError::Trust { source, .. } => source.kind(),
@@ -227,6 +272,8 @@ impl Classify for CreateError {
             CreateError::Referrers { source, .. } => source.kind(),
             CreateError::NeedlessNoImages(..)
             | CreateError::NeedlessTag(_)
+            | CreateError::FileTwice { .. }
+            | CreateError::NoFile(_)
             | CreateError::RepositoryTwice { .. } => Kind::Usage,
             CreateError::NoVariant { .. } => Kind::NotFound,
             CreateError::NoImages(_) | CreateError::Unpinned(_) | CreateError::TagTwice { .. } => {
@@ -242,6 +289,8 @@ impl Classify for CreateError {
             | CreateError::Exists(path)
             | CreateError::IsFolder(path)
             | CreateError::NoFolder(path)
+            | CreateError::NoFile(path)
+            | CreateError::FileChanged(path)
             | CreateError::Locked(path) => Some(path.display().to_string()),
             CreateError::Remote(error) => error.place(),
             CreateError::Trust { url, .. } | CreateError::Root { url, .. } => Some(url.to_string()),
@@ -274,7 +323,7 @@ impl Classify for CreateError {
             CreateError::Placement(error) => return error.hint(),
             CreateError::Referrers { source, .. } => {
                 let without = "to go on without it, leaving a hole that the bundle names, add \
-                               --allow-referrer-holes";
+                               --allow-missing-referrers";
                 match source.hint() {
                     Some(hint) => format!("{hint}; {without}"),
                     None => without.to_owned(),
@@ -306,7 +355,20 @@ impl Classify for CreateError {
                 "the archive or the file beside it was replaced; ask whoever publishes the chart"
                     .to_owned()
             }
-            CreateError::ChartDigest { .. } => {
+            CreateError::NoPlatform { has, .. } => match has.first() {
+                Some(platform) => format!(
+                    "leave the image out, or carry what it has with --platform {platform} too"
+                ),
+                None => "leave the image out, or leave --platform out".to_owned(),
+            },
+            CreateError::FileChanged(_) => {
+                "wait until whoever writes it is done, and run the same command again".to_owned()
+            }
+            CreateError::FileTwice { .. } => "give one of them another name".to_owned(),
+            CreateError::NoFile(_) => {
+                "pack a folder into an archive first; read a pipe into a file".to_owned()
+            }
+            CreateError::ChartDigest { .. } | CreateError::ChartListed { .. } => {
                 "the repository has replaced a published chart; do not use it before you know why"
                     .to_owned()
             }
@@ -319,7 +381,7 @@ impl Classify for CreateError {
         match self {
             CreateError::Remote(error) => error.retry(),
             CreateError::Referrers { source, .. } => source.retry(),
-            CreateError::Locked(_) => true,
+            CreateError::Locked(_) | CreateError::FileChanged(_) => true,
             _ => false,
         }
     }

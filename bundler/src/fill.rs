@@ -2,18 +2,26 @@
 //! place. Each byte is hashed and written once.
 
 use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use kubepkg_core::bundle::write::put;
-use kubepkg_core::bundle::{FormatError, Layout};
+use kubepkg_core::bundle::{Extent, FormatError, Layout};
+use kubepkg_core::descriptor::{Descriptor, media_type};
+use kubepkg_core::digest::Hasher;
 use kubepkg_core::progress::Progress;
+use kubepkg_core::reference::Reference;
 use kubepkg_remote::Registry;
+use kubepkg_remote::registry::BlobSink as _;
 
 use crate::CreateError;
-use crate::collect::{Collected, Source};
+use crate::collect::{Collected, From, Source, file};
 use crate::place::{Place, Target};
 use crate::repositories::Loaded;
+
+/// Most places outside its registry that a layer is looked for at.
+const MAX_URLS: usize = 4;
 
 /// Writes everything that is here: repository files, manifests, charts.
 pub fn put_small(
@@ -76,10 +84,12 @@ async fn fetch_one(
 ) -> Result<(), CreateError> {
     let extent = layout.blob(&source.blob.digest);
     let extent = extent.ok_or_else(|| unplanned(&source.blob.digest.to_string()))?;
-    let sink = Place::new(target, extent);
-    let place = registry
-        .download(&source.from, &source.blob, sink, count)
-        .await?;
+    let place = match &source.from {
+        From::Registry(reference) => {
+            download(registry, reference, &source.blob, (target, extent), count).await?
+        }
+        From::File(path) => copy(path, &source.blob, target, extent, count).await?,
+    };
     let written = match tokio::task::spawn_blocking(|| place.finish()).await {
         Ok(written) => written,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
@@ -92,6 +102,77 @@ async fn fetch_one(
         };
         error.in_file(target.path()).into()
     })
+}
+
+/// From the registry; a layer that may not be distributed may lie elsewhere only, as its
+/// manifest says.
+async fn download(
+    registry: &Registry,
+    reference: &Reference,
+    blob: &Descriptor,
+    place: (&Target, Extent),
+    count: &Forward<'_>,
+) -> Result<Place, CreateError> {
+    let sink = Place::new(place.0, place.1);
+    let error = match registry.download(reference, blob, sink, count).await {
+        Err(error) if media_type::is_foreign_layer(&blob.media_type) => error,
+        done => return Ok(done?),
+    };
+    let mut last = error;
+    for url in blob.urls.iter().take(MAX_URLS) {
+        let sink = Place::new(place.0, place.1);
+        match registry.download_from_url(url, blob, sink, count).await {
+            Ok(place) => return Ok(place),
+            Err(error) => last = error,
+        }
+    }
+    Err(last.into())
+}
+
+/// From a file of this host. It was hashed before; what is written must be that.
+async fn copy(
+    path: &Path,
+    blob: &Descriptor,
+    target: &Target,
+    extent: Extent,
+    count: &Forward<'_>,
+) -> Result<Place, CreateError> {
+    let (path, output, blob) = (path.to_owned(), target.path().to_owned(), blob.clone());
+    let mut sink = Place::new(target, extent);
+    let (told, mut written) = tokio::sync::mpsc::unbounded_channel::<u64>();
+    let work = move || {
+        let mut hasher = Hasher::new(blob.digest.algorithm());
+        let mut at = 0;
+        let open = file::open(&path)?;
+        file::pieces(&path, open, |piece| {
+            hasher.update(piece);
+            let length = piece.len() as u64;
+            if at + length > blob.size {
+                return Err(CreateError::FileChanged(path.clone()));
+            }
+            let done = sink.write_at(at, piece);
+            at += length;
+            // nobody counts any more when the run was given up
+            let _ = told.send(length);
+            done.map_err(|source| CreateError::Io {
+                action: "write the bundle",
+                path: output.clone(),
+                source,
+            })
+        })?;
+        match hasher.finish() == blob.digest {
+            true => Ok(sink),
+            false => Err(CreateError::FileChanged(path)),
+        }
+    };
+    let working = tokio::task::spawn_blocking(work);
+    while let Some(bytes) = written.recv().await {
+        kubepkg_remote::Progress::received(count, bytes);
+    }
+    match working.await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
 }
 
 fn unplanned(what: &str) -> FormatError {

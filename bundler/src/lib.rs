@@ -15,7 +15,9 @@ mod output;
 mod place;
 pub mod repositories;
 mod tags;
+mod unpackaged;
 
 pub use choose::Chosen;
 pub use create::{Created, Options, create};
 pub use error::CreateError;
+pub use unpackaged::{Chart, LooseFile, Unpackaged};

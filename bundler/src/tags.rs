@@ -7,14 +7,25 @@ use kubepkg_core::digest::Digest;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::Pins;
 use kubepkg_core::reference::Reference;
-use kubepkg_remote::Registry;
+use kubepkg_remote::{RawManifest, Registry};
 
 use crate::CreateError;
+use crate::collect::Fetched;
+
+/// What was found of the images that are asked for.
+pub struct Found {
+    /// Every image.
+    pub images: Images,
+    /// Manifests that were fetched on the way.
+    pub fetched: Fetched,
+    /// What should be said.
+    pub notes: Vec<String>,
+}
 
 /// An image that goes into the bundle; its reference has a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The packages that name it.
+    /// The packages that name it; none where somebody named it beside packages.
     pub by: BTreeSet<PackageName>,
     /// Whether they pin it; otherwise it is what its tag points at now.
     pub pinned: bool,
@@ -27,17 +38,95 @@ pub type Images = BTreeMap<Reference, Wanted>;
 
 /// Every image of `pins`; those named by tag only get the digest their tag has now, `jobs`
 /// looked up at a time. One that a package pins to that very digest is that image: the pin
-/// says more than the tag, so the entry stays the one of the packages that pin it.
-pub async fn images(registry: &Registry, pins: &Pins, jobs: usize) -> Result<Images, CreateError> {
-    let looked_up: Vec<(Reference, BTreeSet<PackageName>)> = stream::iter(&pins.unpinned)
-        .map(async |(image, by)| {
-            let digest = registry.manifest(image).await?.digest;
-            Ok::<_, CreateError>((image.pinned(digest), by.clone()))
-        })
+/// says more than the tag, so the entry stays the one of the packages that pin it. The same
+/// holds of images that are named `beside` packages.
+pub async fn images(
+    registry: &Registry,
+    pins: &Pins,
+    beside: &BTreeSet<Reference>,
+    jobs: usize,
+) -> Result<Found, CreateError> {
+    let of_packages = pins.unpinned.iter();
+    let of_packages = of_packages.map(|(image, by)| (image.clone(), by.clone()));
+    let beside = beside
+        .iter()
+        .filter(|image| !pins.images.contains_key(*image) && !pins.unpinned.contains_key(*image));
+    let beside = beside.map(|image| (image.clone(), BTreeSet::new()));
+    let asked: Vec<(Reference, BTreeSet<PackageName>)> = of_packages.chain(beside).collect();
+    let mut found: Vec<LookedUp> = stream::iter(asked)
+        .map(|(image, by)| look_up(registry, image, by))
         .buffer_unordered(jobs)
         .try_collect()
         .await?;
-    Ok(merged(pins, looked_up))
+    // answers come in any order
+    found.sort_by(|a, b| (&a.image, &b.by).cmp(&(&b.image, &a.by)));
+    let mut fetched = Fetched::new();
+    let mut notes = Vec::new();
+    let mut looked_up = Vec::with_capacity(found.len());
+    for one in found {
+        if let Some(raw) = one.raw {
+            fetched.insert((one.image.repository(), raw.digest), raw);
+        }
+        notes.extend(one.note);
+        looked_up.push((one.image, one.by));
+    }
+    Ok(Found {
+        images: merged(pins, looked_up),
+        fetched,
+        notes,
+    })
+}
+
+struct LookedUp {
+    image: Reference,
+    by: BTreeSet<PackageName>,
+    raw: Option<RawManifest>,
+    note: Option<String>,
+}
+
+/// Gives `image` the digest of its tag. One with a digest is what that says; whether its tag
+/// has moved since is said.
+async fn look_up(
+    registry: &Registry,
+    image: Reference,
+    by: BTreeSet<PackageName>,
+) -> Result<LookedUp, CreateError> {
+    let mut found = LookedUp {
+        image,
+        by,
+        raw: None,
+        note: None,
+    };
+    match (found.image.tag(), found.image.digest()) {
+        (Some(tag), Some(digest)) => {
+            found.note = moved(registry, &found.image.tagged(tag.clone()), digest).await;
+        }
+        (None, Some(_)) => {}
+        (_, None) => {
+            let raw = registry.manifest(&found.image).await?;
+            found.image = found.image.pinned(raw.digest);
+            found.raw = Some(raw);
+        }
+    }
+    Ok(found)
+}
+
+/// What is to be said of a tag that is not what its digest says. The digest decides, so that a
+/// tag that is gone, or cannot be asked for, is no error.
+async fn moved(registry: &Registry, tag: &Reference, digest: &Digest) -> Option<String> {
+    match registry.resolve(tag).await {
+        Ok(now) if now.digest == *digest => None,
+        Ok(now) => Some(format!(
+            "{tag} has moved: it is {} by now; {digest} is carried, as asked for, under this tag",
+            now.digest
+        )),
+        Err(error) if error.is_not_found() => Some(format!(
+            "there is no tag {tag} any more; {digest} is carried under it, as asked for"
+        )),
+        Err(error) => Some(format!(
+            "whether {tag} is still {digest} could not be found out: {error}"
+        )),
+    }
 }
 
 fn merged(pins: &Pins, looked_up: Vec<(Reference, BTreeSet<PackageName>)>) -> Images {
@@ -51,14 +140,24 @@ fn merged(pins: &Pins, looked_up: Vec<(Reference, BTreeSet<PackageName>)>) -> Im
         .iter()
         .map(|(image, by)| (image.clone(), wanted(by, true)))
         .collect();
+    let pinned: BTreeSet<Reference> = pins.images.keys().filter_map(untagged).collect();
     for (image, by) in looked_up {
+        // asked for by digest, it is the image a package pins under its tag
+        if by.is_empty() && image.tag().is_none() && pinned.contains(&image) {
+            continue;
+        }
         images.entry(image).or_insert_with(|| wanted(&by, false));
     }
     images
 }
 
-/// Decides which images lose their tag to another one, after `decisions` (tag to digest).
-/// Without a decision, two images with one tag are an error.
+fn untagged(image: &Reference) -> Option<Reference> {
+    image.digest().map(|digest| image.at(*digest))
+}
+
+/// Decides which images lose their tag to another one, after `decisions` (tag to digest). What
+/// belongs to no package gives way to what does. Without a decision, two images with one tag
+/// are an error.
 pub fn decide(
     images: &mut Images,
     decisions: &BTreeMap<Reference, Digest>,
@@ -68,6 +167,14 @@ pub fn decide(
         if let Some(tag) = image.tag() {
             let rivals = by_tag.entry(image.tagged(tag.clone())).or_default();
             rivals.push((image, wanted));
+        }
+    }
+    for rivals in by_tag.values_mut() {
+        if rivals.iter().any(|(_, wanted)| !wanted.by.is_empty()) {
+            for (_, wanted) in rivals.iter_mut() {
+                wanted.untagged = wanted.by.is_empty();
+            }
+            rivals.retain(|(_, wanted)| !wanted.untagged);
         }
     }
     for (tag, digest) in decisions {
@@ -93,9 +200,13 @@ pub fn decide(
 }
 
 fn named_by(image: &Reference, wanted: &Wanted) -> String {
-    let names: Vec<&str> = wanted.by.iter().map(PackageName::as_str).collect();
+    let mut names: Vec<&str> = wanted.by.iter().map(PackageName::as_str).collect();
+    if names.is_empty() {
+        names.push("asked for beside packages");
+    }
     let digest = image.digest().map(ToString::to_string).unwrap_or_default();
-    let how = if wanted.pinned { "" } else { ", by tag only" };
+    let by_tag = !wanted.pinned && !wanted.by.is_empty();
+    let how = if by_tag { ", by tag only" } else { "" };
     format!("{digest} ({}{how})", names.join(", "))
 }
 
@@ -113,7 +224,7 @@ mod tests {
         BTreeSet::from([name.parse().unwrap()])
     }
 
-    fn untagged(images: &Images) -> Vec<&Reference> {
+    fn losers(images: &Images) -> Vec<&Reference> {
         let losers = images.iter().filter(|(_, wanted)| wanted.untagged);
         losers.map(|(image, _)| image).collect()
     }
@@ -135,12 +246,42 @@ mod tests {
         let tag: Reference = "ghcr.io/a/b:v1".parse().unwrap();
         let decided = BTreeMap::from([(tag, Digest::sha256("x"))]);
         decide(&mut images, &decided).unwrap();
-        assert_eq!(untagged(&images), [&image("v1", "y")]);
+        assert_eq!(losers(&images), [&image("v1", "y")]);
         let needless = BTreeMap::from([("ghcr.io/a/b:v2".parse().unwrap(), Digest::sha256("z"))]);
         assert!(matches!(
             decide(&mut images, &needless),
             Err(CreateError::NeedlessTag(_))
         ));
+    }
+
+    #[test]
+    fn what_belongs_to_no_package_gives_way() {
+        let pins = Pins {
+            images: BTreeMap::from([(image("v1", "x"), by("web"))]),
+            ..Pins::default()
+        };
+        let beside = vec![(image("v1", "y"), BTreeSet::new())];
+        let mut images = merged(&pins, beside);
+        decide(&mut images, &BTreeMap::new()).unwrap();
+        assert_eq!(losers(&images), [&image("v1", "y")]);
+        // and cannot be given the tag
+        let decided = BTreeMap::from([("ghcr.io/a/b:v1".parse().unwrap(), Digest::sha256("y"))]);
+        assert!(matches!(
+            decide(&mut images, &decided),
+            Err(CreateError::NeedlessTag(_))
+        ));
+        // two of them need a decision
+        let both = vec![
+            (image("v2", "y"), BTreeSet::new()),
+            (image("v2", "z"), BTreeSet::new()),
+        ];
+        let mut images = merged(&Pins::default(), both);
+        let error = decide(&mut images, &BTreeMap::new()).unwrap_err();
+        assert!(error.to_string().contains("beside packages"), "{error}");
+        // asked for by digest, a pinned image is the package's
+        let digest = Digest::sha256("x");
+        let bare = vec![(image("v1", "x").at(digest), BTreeSet::new())];
+        assert_eq!(merged(&pins, bare).len(), 1);
     }
 
     #[test]
@@ -160,7 +301,7 @@ mod tests {
             let tag: Reference = "ghcr.io/a/b:v1".parse().unwrap();
             let decided = BTreeMap::from([(tag, Digest::sha256(chosen))]);
             decide(&mut other, &decided).unwrap();
-            assert_eq!(untagged(&other), [&image("v1", loser)]);
+            assert_eq!(losers(&other), [&image("v1", loser)]);
         }
     }
 }

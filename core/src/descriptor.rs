@@ -34,6 +34,13 @@ pub mod media_type {
         matches!(text, OCI_INDEX | DOCKER_LIST)
     }
 
+    /// Whether `text` names a layer that its maker does not let others distribute (OCI image
+    /// specification, "Non-distributable layers"; Docker's foreign layers).
+    pub fn is_foreign_layer(text: &str) -> bool {
+        text.starts_with("application/vnd.docker.image.rootfs.foreign.diff.tar")
+            || text.starts_with("application/vnd.oci.image.layer.nondistributable.v1.tar")
+    }
+
     /// Whether `text` names an image manifest.
     pub fn is_image_manifest(text: &str) -> bool {
         matches!(text, OCI_MANIFEST | DOCKER_MANIFEST)
@@ -102,12 +109,36 @@ impl Platform {
     /// Whether `text` reads like a platform as people write one: `os/architecture` or
     /// `os/architecture/variant`.
     pub fn is_name(text: &str) -> bool {
+        text.parse::<Platform>().is_ok()
+    }
+}
+
+/// A text is no platform.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no platform: write OS/ARCH or OS/ARCH/VARIANT, e.g. linux/amd64")]
+pub struct ParsePlatformError(String);
+
+impl std::str::FromStr for Platform {
+    type Err = ParsePlatformError;
+
+    fn from_str(text: &str) -> Result<Platform, ParsePlatformError> {
         let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
         let parts: Vec<&str> = text.split('/').collect();
-        matches!(parts.len(), 2 | 3)
-            && parts
-                .iter()
-                .all(|part| !part.is_empty() && part.bytes().all(legal))
+        let sound = |part: &&str| !part.is_empty() && part.bytes().all(legal);
+        let (os, architecture, variant) = match parts.as_slice() {
+            [os, architecture] => (*os, *architecture, None),
+            [os, architecture, variant] => (*os, *architecture, Some((*variant).to_owned())),
+            _ => ("", "", None),
+        };
+        if os.is_empty() || !parts.iter().all(sound) {
+            return Err(ParsePlatformError(crate::error::shown(text)));
+        }
+        Ok(Platform {
+            os: os.to_owned(),
+            architecture: architecture.to_owned(),
+            variant,
+            os_version: None,
+        })
     }
 }
 

@@ -52,6 +52,12 @@ pub enum Why {
     /// The host is not `name[:port]`, or cannot be told from the first element of a path.
     #[error("the host must read name.domain, name:port or localhost")]
     Host,
+    /// The host is written in letters that no DNS name has.
+    #[error(
+        "the host has letters outside ASCII; write it in its ASCII form (xn--…), as it stands in \
+         its certificate"
+    )]
+    International,
     /// The path is not made of legal elements.
     #[error("the path must be lower-case elements joined by '/', at most {MAX_PATH} characters")]
     Path,
@@ -217,6 +223,9 @@ fn parse(text: &str) -> Result<Reference, Why> {
         _ => (rest, None),
     };
     let (host, path) = match name.split_once('/') {
+        Some((first, _)) if is_host(first) && !first.is_ascii() => {
+            return Err(Why::International);
+        }
         Some((first, path)) if is_host(first) => {
             // `QUAY/a`: Docker takes it for a host by its capitals, and in its canonical form
             // for a path at Docker Hub
@@ -303,6 +312,13 @@ mod tests {
                 "{given}"
             );
         }
+    }
+
+    #[test]
+    fn international_hosts_are_told_how_to_be_written() {
+        let error = "bücher.example/a:1".parse::<Reference>().unwrap_err();
+        assert_eq!(error.why, Why::International);
+        assert!("xn--bcher-kva.example/a:1".parse::<Reference>().is_ok());
     }
 
     #[test]

@@ -3,15 +3,19 @@
 use std::thread::available_parallelism;
 
 use kubepkg_core::bundle::head::HeadBlob;
-use kubepkg_core::bundle::verify::{Closure, Placement, charts, closure, hash_all, placements};
+use kubepkg_core::bundle::verify::{
+    Closure, Placement, charts, closure, hash_all, outside, placements,
+};
 use kubepkg_core::bundle::{Bundle, FormatError};
 use kubepkg_core::index::LeftOutWhy;
+use kubepkg_core::keys::PublicKey;
 use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::progress::Progress;
 use kubepkg_core::time::Time;
 use kubepkg_core::trust::{Clock, Given, Remembered, Warning};
 
 use crate::judge::{Judgement, judge, refused};
+use crate::vouched::{Vouched, counted, vouched};
 use crate::{ImportError, Judged, claims, wants};
 
 /// What the caller trusts and lets pass.
@@ -19,7 +23,11 @@ use crate::{ImportError, Judged, claims, wants};
 pub struct Trusted {
     /// The keys.
     pub given: Given,
-    /// Images that no signed package pins by digest are taken on the bundle's word.
+    /// Keys that vouch for all of a bundle when one of them signed it, and so for what belongs
+    /// to no package.
+    pub bundle_keys: Vec<PublicKey>,
+    /// Images that no signed package pins by digest, and content that belongs to no package,
+    /// are taken on the bundle's word.
     pub allow_unpinned_images: bool,
     /// A package may move its tags back to an older version.
     pub allow_tag_back: bool,
@@ -39,6 +47,8 @@ pub struct Trusted {
 pub struct Checked {
     /// Its repositories, in the order of the head.
     pub judged: Vec<Judged>,
+    /// On whose word content that belongs to no package comes in.
+    pub vouched: Vouched,
     /// What the store remembers when this is in.
     pub remembered: Remembered,
     /// Its manifests.
@@ -76,6 +86,7 @@ fn checked(
     let Judgement {
         judged, remembered, ..
     } = judgement;
+    let vouched = vouched(bundle, trusted)?;
     claims::check(head, &judged, trusted.allow_unpinned_images)?;
     let mut warnings = wants::content(head, &judged, trusted.allow_withdrawn)?;
     let read = |blob: &HeadBlob| -> Result<Vec<u8>, FormatError> {
@@ -85,10 +96,13 @@ fn checked(
     charts(head, &closure, |digest, limit| {
         bundle.read_blob(digest, limit)
     })?;
+    warnings.extend(wants::platforms(head, &judged, &closure)?);
     let placements = placements(head, &closure)?;
-    warnings.extend(said(bundle, &judged, trusted));
+    warnings.extend(said(bundle, &judged, trusted, &vouched));
+    warnings.extend(outside(head, &closure));
     Ok(Checked {
         judged,
+        vouched,
         remembered,
         closure,
         placements,
@@ -115,6 +129,7 @@ pub(crate) fn judged(
         change.map_err(|source| refused(entry, source))?;
     }
     wants::signers(bundle, &entries).map_err(|error| error.of(bundle))?;
+    vouched(bundle, trusted).map_err(|error| error.of(bundle))?;
     let clock = Clock {
         as_of: trusted.as_of,
         max_age: trusted.max_age,
@@ -160,7 +175,7 @@ pub fn verify(
     Ok(checked)
 }
 
-fn said(bundle: &Bundle, judged: &[Judged], trusted: &Trusted) -> Vec<String> {
+fn said(bundle: &Bundle, judged: &[Judged], trusted: &Trusted, vouched: &Vouched) -> Vec<String> {
     let head = bundle.head();
     let mut said = Vec::new();
     if let Some(as_of) = trusted.as_of {
@@ -200,14 +215,31 @@ fn said(bundle: &Bundle, judged: &[Judged], trusted: &Trusted) -> Vec<String> {
             package.name
         ));
     }
-    for image in head.images.iter().filter(|image| !image.pinned) {
+    match vouched {
+        Vouched::OwnWord => said.push(format!(
+            "{} belong to no package and are taken on the bundle's word",
+            counted(head)
+        )),
+        Vouched::By(key) if head.has_unpackaged() => said.push(format!(
+            "{} belong to no package; key {key}, which signed the bundle, vouches for them",
+            counted(head)
+        )),
+        Vouched::By(_) | Vouched::Needless => {}
+    }
+    if head.repositories.is_empty() && trusted.given.names_somebody() {
+        said.push(
+            "the bundle has no repository, so the keys given for repositories checked nothing"
+                .to_owned(),
+        );
+    }
+    let unpinned = head.images.iter();
+    for image in unpinned.filter(|image| !image.pinned && !image.is_unpackaged()) {
         said.push(format!(
             "image {} is taken on the bundle's word; no signed package pins it",
             image.reference
         ));
     }
-    for image in head.images.iter().filter(|image| image.untagged) {
-        let winner = claims::takes_tag(head, image);
+    for (image, winner) in claims::untagged(head) {
         said.push(format!(
             "image {} comes without its tag, which {} gets; whoever made the bundle chose that",
             image.reference,

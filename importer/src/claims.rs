@@ -1,6 +1,6 @@
 //! What the head of a bundle claims, against what signed packages say: every package is in a
 //! signed index with that spec, and charts, trees and images are exactly what those specs pin,
-//! none extra and none missing.
+//! none extra and none missing. What belongs to no package is judged elsewhere ([`crate::vouched`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -60,7 +60,7 @@ pub enum Problem {
     #[error("package {0} is said to have no images, and its signed spec names some")]
     HasImages(PackageName),
     /// An image that would lose its tag to nobody.
-    #[error("image {0} is to be without its tag, and no other image of the bundle takes that")]
+    #[error("image {0} is to be without its tag, and no other image of a package takes that")]
     Untagged(Reference),
     /// A variant the package does not have.
     #[error("package {package} has no variant \"{variant}\"")]
@@ -218,8 +218,8 @@ fn claimed_charts(head: &Head) -> BTreeMap<ChartPin, &[PackageName]> {
         version: chart.version.clone(),
         archive: chart.archive,
     };
-    head.charts
-        .iter()
+    let charts = head.charts.iter().filter(|chart| !chart.is_unpackaged());
+    charts
         .map(|chart| (pin(chart), chart.packages.as_slice()))
         .collect()
 }
@@ -263,33 +263,38 @@ fn tag_of(image: &HeadImage) -> Option<Reference> {
     Some(image.reference.tagged(tag.clone()))
 }
 
-/// The image of `head` that has the tag which `image` was made to lose.
-pub fn takes_tag<'h>(head: &'h Head, image: &HeadImage) -> Option<&'h HeadImage> {
-    let tag = tag_of(image)?;
-    head.images
-        .iter()
-        .find(|other| !other.untagged && tag_of(other).as_ref() == Some(&tag))
+/// The images of `head` that lose their tag, each with the one that gets it.
+pub fn untagged(head: &Head) -> Vec<(&HeadImage, Option<&HeadImage>)> {
+    let tagged = head.images.iter().filter(|image| !image.untagged);
+    let winners: BTreeMap<Reference, &HeadImage> = tagged
+        .filter_map(|image| Some((tag_of(image)?, image)))
+        .collect();
+    let losers = head.images.iter().filter(|image| image.untagged);
+    let pairs = losers.map(|image| {
+        let winner = tag_of(image).and_then(|tag| winners.get(&tag).copied());
+        (image, winner)
+    });
+    pairs.collect()
 }
 
 /// A tag is lost only to another image: else whoever makes a bundle could take the tags from
-/// images, and clusters that ask by tag would go elsewhere.
+/// images, and clusters that ask by tag would go elsewhere. What belongs to no package takes
+/// none from a package.
 fn check_untagged(head: &Head, problems: &mut Vec<Problem>) {
-    let taken: BTreeSet<Reference> = head
-        .images
-        .iter()
-        .filter(|image| !image.untagged)
-        .filter_map(tag_of)
-        .collect();
-    let untagged = head.images.iter().filter(|image| image.untagged);
-    let alone = untagged.filter(|image| tag_of(image).is_none_or(|tag| !taken.contains(&tag)));
-    problems.extend(alone.map(|image| Problem::Untagged(image.reference.clone())));
+    for (image, winner) in untagged(head) {
+        let fair = winner.is_some_and(|winner| image.is_unpackaged() || !winner.is_unpackaged());
+        if !fair {
+            problems.push(Problem::Untagged(image.reference.clone()));
+        }
+    }
 }
 
 /// Images by tag: each is carried once with a digest of the bundle's choice, or its tag is that
 /// of an image another package pins.
 fn check_unpinned(head: &Head, pins: &Pins, allowed: bool, problems: &mut Vec<Problem>) {
     let mut claimed = BTreeMap::new();
-    for image in head.images.iter().filter(|image| !image.pinned) {
+    let unpinned = head.images.iter().filter(|image| !image.pinned);
+    for image in unpinned.filter(|image| !image.is_unpackaged()) {
         match tag_of(image) {
             Some(tag) if !claimed.contains_key(&tag) => {
                 claimed.insert(tag, image.packages.as_slice());

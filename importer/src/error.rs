@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kubepkg_core::bundle::verify::{ClosureError, PlacementError};
 use kubepkg_core::bundle::{Bundle, FormatError};
 use kubepkg_core::error::{Classify, Kind};
+use kubepkg_core::keys::KeyId;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::pins::PinError;
 use kubepkg_core::store::StoreError;
@@ -50,6 +51,25 @@ pub enum ImportError {
         url: CanonicalUrl,
         /// Why.
         source: Box<TrustError>,
+    },
+    /// Keys for repositories, and a bundle without one.
+    #[error("the bundle has no repository, so the keys given for repositories check nothing")]
+    NoRepositories,
+    /// None of the keys given for the bundle itself signed it.
+    #[error("the bundle is signed by none of the keys given with --bundle-key ({}); {}", ids(.given), signed_by(.signed))]
+    NotSigned {
+        /// The keys given.
+        given: Vec<KeyId>,
+        /// The keys that signed.
+        signed: Vec<KeyId>,
+    },
+    /// Nobody vouches for what belongs to no package.
+    #[error("{what} in the bundle belong to no package, so nobody vouches for them")]
+    Unvouched {
+        /// How much of what.
+        what: String,
+        /// There are packages too.
+        beside: bool,
     },
     /// A change of trust that would not last.
     #[error("--change-trust and --as-of do not go together")]
@@ -98,6 +118,18 @@ pub enum ImportError {
     },
 }
 
+fn ids(ids: &[KeyId]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(", ")
+}
+
+fn signed_by(signed: &[KeyId]) -> String {
+    match signed {
+        [] => "nobody has signed it".to_owned(),
+        signed => format!("it is signed by {}", ids(signed)),
+    }
+}
+
 impl ImportError {
     /// This error, said of the file `bundle`, where it does not say of what it is.
     pub(crate) fn of(self, bundle: &Bundle) -> ImportError {
@@ -107,6 +139,9 @@ impl ImportError {
                 error @ (ImportError::Pin(_)
                 | ImportError::Claims(_)
                 | ImportError::Wants(_)
+                | ImportError::NoRepositories
+                | ImportError::NotSigned { .. }
+                | ImportError::Unvouched { .. }
                 | ImportError::Closure(_)
                 | ImportError::Placement(_)),
                 Some(path),
@@ -128,11 +163,15 @@ impl Classify for ImportError {
             ImportError::Trust { source, .. } | ImportError::Accepted { source, .. } => {
                 source.kind()
             }
-            ImportError::ChangeAsOf | ImportError::NotAnEntry(_) => Kind::Usage,
+            ImportError::ChangeAsOf | ImportError::NoRepositories | ImportError::NotAnEntry(_) => {
+                Kind::Usage
+            }
             ImportError::Store(error) => error.kind(),
             ImportError::Pin(_)
             | ImportError::Claims(_)
             | ImportError::Wants(_)
+            | ImportError::NotSigned { .. }
+            | ImportError::Unvouched { .. }
             | ImportError::Closure(_)
             | ImportError::Placement(_) => Kind::Refused,
             ImportError::Memory { .. } | ImportError::Busy(_) | ImportError::NoRoom { .. } => {
@@ -160,6 +199,23 @@ impl Classify for ImportError {
             ImportError::Format(error) => return error.hint(),
             ImportError::Trust { source, .. } | ImportError::Accepted { source, .. } => {
                 return source.hint();
+            }
+            ImportError::NoRepositories => {
+                "give the key that signed the bundle itself with --bundle-key, or leave these keys \
+                 away (KUBEPKG_PUBLIC_KEY and the like too) and take its own word with \
+                 --allow-unpinned-images"
+            }
+            ImportError::NotSigned { .. } => {
+                "have it signed where it was made (`kubepkg bundle sign FILE --sign-key KEY`), or \
+                 give the public key of who did"
+            }
+            ImportError::Unvouched { beside: true, .. } => {
+                "give the key that signed the bundle with --bundle-key (`kubepkg bundle sign` \
+                 signs it), or carry them in a bundle of their own"
+            }
+            ImportError::Unvouched { .. } => {
+                "give the key that signed the bundle with --bundle-key (`kubepkg bundle sign` \
+                 signs it), or take its own word with --allow-unpinned-images"
             }
             ImportError::ChangeAsOf => {
                 "what is judged as of another time is not remembered, and so no change of trust \

@@ -201,6 +201,7 @@ async fn remembered<S: Store>(
         url: url.clone(),
         why: error.to_string(),
     };
+    // without a repository nothing of this is looked at or changed
     let known = match (store.trust(KNOWN_ID).await?, repositories.first()) {
         (Some(json), Some(first)) => {
             Known::from_value(&json).map_err(|error| damaged(&first.url, error))?

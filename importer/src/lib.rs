@@ -20,6 +20,7 @@ mod reset;
 mod subjects;
 mod tags;
 mod upstream;
+mod vouched;
 mod wants;
 
 pub use check::{Checked, Trusted, verify, verify_head};
@@ -28,4 +29,5 @@ pub use error::ImportError;
 pub use import::{Imported, Options, import};
 pub use judge::Judged;
 pub use reset::reset;
+pub use vouched::Vouched;
 pub use wants::{Want, WantError};

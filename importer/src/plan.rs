@@ -16,6 +16,7 @@ use kubepkg_core::manifest::{Content, Manifest};
 use kubepkg_core::name::{PackageName, Tag};
 use kubepkg_core::store::{
     Change, Names, Origin, Receipt, ReceiptIndex, ReceiptPackage, Repository, SiteEntry, SiteFile,
+    TagEntry,
 };
 use kubepkg_core::time::Time;
 use kubepkg_core::trust::{CURRENT, KNOWN_ID};
@@ -84,7 +85,7 @@ pub fn plan(
             });
         }
     }
-    if !checked.audit() {
+    if !checked.audit() && !checked.judged.is_empty() {
         plan.changes.push(Change::Trust {
             entry: KNOWN_ID.to_owned(),
             new: Some(checked.remembered.known.to_value()),
@@ -129,11 +130,14 @@ impl Plan {
             };
             match decide(current, wish, allow_back) {
                 Decision::Stays => {}
-                Decision::Set(entry) => self.changes.push(Change::Tag {
-                    repository: place.repository.clone(),
-                    tag: tag.clone(),
-                    new: Some(entry),
-                }),
+                Decision::Set(entry) => {
+                    self.warnings.extend(moved(place, tag, current, &entry));
+                    self.changes.push(Change::Tag {
+                        repository: place.repository.clone(),
+                        tag: tag.clone(),
+                        new: Some(entry),
+                    });
+                }
                 Decision::Refused(why) => self.warnings.push(format!(
                     "tag {}:{tag} is left alone: {why}; the content is here by digest {}",
                     place.repository, tagged.digest
@@ -180,6 +184,24 @@ impl Plan {
         });
         Ok(())
     }
+}
+
+/// A tag of no package goes where the bundle that came last says: there are no versions to
+/// compare, so that is told.
+fn moved(
+    place: &Placement,
+    tag: &Tag,
+    current: Option<&TagEntry>,
+    new: &TagEntry,
+) -> Option<String> {
+    let current = current?;
+    let word = |entry: &TagEntry| entry.origin.as_ref().is_some_and(|o| o.is_of_bundle());
+    (word(current) && word(new) && current.digest != new.digest).then(|| {
+        format!(
+            "tag {}:{tag} belongs to no package and moves from {} to {}",
+            place.repository, current.digest, new.digest
+        )
+    })
 }
 
 /// The files of the bundle that the verdict covers: the index and its signature, and with a
@@ -250,10 +272,13 @@ fn wishes<'p>(
     let wish = |(tag, tagged): (&'p Tag, &Tagged)| {
         let referrer = subjects.packages(&place.upstream, tag);
         let packages = referrer.as_ref().unwrap_or(&tagged.packages);
-        let origins = packages
+        let mut origins: Vec<Origin> = packages
             .iter()
             .filter_map(|name| origin(name, bundle.head(), &checked.judged))
             .collect();
+        if packages.is_empty() {
+            origins.push(Origin::of_bundle());
+        }
         let wish = Wish {
             digest: tagged.digest,
             origins,

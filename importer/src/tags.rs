@@ -8,6 +8,10 @@
 //! packages is right about a tag is for their publisher to settle, not for the order in which
 //! bundles arrive.
 //!
+//! What belongs to no package has no release to compare. Its tags go where the bundle that came
+//! last says, and give way to a package at once; they never take a tag of a package, or one that
+//! was pushed here.
+//!
 //! The tag of a signature follows the packages of the image it is about. Nobody signs which
 //! signatures there are, so within one release a tag only moves to what holds all that it
 //! held before: signatures are added, never taken away.
@@ -75,6 +79,13 @@ pub fn decide(old: Option<&TagEntry>, wish: &Wish, allow_back: bool) -> Decision
             false => Decision::Refused("it was pushed here and belongs to no package".to_owned()),
         };
     };
+    // what nobody signed gives way to what a package pins
+    let of_package = origins.iter().find(|origin| !origin.is_of_bundle());
+    if owner.is_of_bundle()
+        && let Some(origin) = of_package
+    {
+        return set(Some(origin));
+    }
     let same_package = |o: &&Origin| o.entry == owner.entry && o.package == owner.package;
     let Some(origin) = origins.iter().find(same_package) else {
         return match same {
@@ -82,6 +93,13 @@ pub fn decide(old: Option<&TagEntry>, wish: &Wish, allow_back: bool) -> Decision
             false => Decision::Refused(belongs_to(owner, origins)),
         };
     };
+    if owner.is_of_bundle() {
+        return if same {
+            Decision::Stays
+        } else {
+            set(Some(origin))
+        };
+    }
     match (release_order(origin, owner), kind) {
         (Ordering::Less | Ordering::Equal, _) if same => Decision::Stays,
         (Ordering::Less, _) if allow_back => set(Some(origin)),
@@ -91,9 +109,9 @@ pub fn decide(old: Option<&TagEntry>, wish: &Wish, allow_back: bool) -> Decision
         )),
         (Ordering::Equal, WishKind::Referrer { adds: false }) if !allow_back => {
             Decision::Refused(format!(
-                "it holds what this one lacks, and is of the same {} {} build {} \
+                "it holds what this one lacks, and is of the same release, {owner} build {} \
                  (--allow-tag-back moves it)",
-                owner.package, owner.version, owner.build
+                owner.build
             ))
         }
         (Ordering::Equal | Ordering::Greater, _) => set(Some(origin)),
@@ -107,6 +125,7 @@ fn belongs_to(owner: &Origin, origins: &[Origin]) -> String {
              image under it; ask the publisher to give each its own tag",
             owner.package, owner.entry, other.package
         ),
+        None if owner.is_of_bundle() => "an earlier bundle brought it".to_owned(),
         None => format!("it belongs to package {} of {}", owner.package, owner.entry),
     }
 }
@@ -292,6 +311,36 @@ mod tests {
         ));
         wish.digest = pushed.digest;
         assert_eq!(decide(Some(&pushed), &wish, false), Decision::Stays);
+    }
+
+    #[test]
+    fn what_belongs_to_no_package_gives_way_and_takes_nothing() {
+        let word = [Origin::of_bundle()];
+        let new = Digest::sha256("b");
+        let brought = tag("a", Some(Origin::of_bundle()));
+        let set = |decision: &Decision, by: &Origin| {
+            matches!(decision, Decision::Set(entry)
+                if entry.digest == new && entry.origin.as_deref() == Some(by))
+        };
+        // free, or brought by an earlier bundle: the last one says
+        for old in [None, Some(&brought)] {
+            assert!(set(&ask(old, new, &word, false), &word[0]));
+        }
+        assert_eq!(
+            ask(Some(&brought), brought.digest, &word, false),
+            Decision::Stays
+        );
+        // a package takes it, whatever its release
+        let package = origin("e", "web", "0.0.1", 0);
+        let asked = std::slice::from_ref(&package);
+        assert!(set(&ask(Some(&brought), new, asked, false), &package));
+        // a package's, or one that was pushed, is not taken, and not with the flag either
+        for owner in [Some(package), None] {
+            for back in [false, true] {
+                let decision = ask(Some(&tag("a", owner.clone())), new, &word, back);
+                assert!(matches!(decision, Decision::Refused(_)), "{owner:?}");
+            }
+        }
     }
 
     #[test]

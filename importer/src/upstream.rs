@@ -18,7 +18,9 @@ pub fn upstreams(
         let name = &place.repository;
         let current = names.repositories.get(name).map(AsRef::as_ref);
         let change = check_upstream(name, current, &location(&place.upstream));
-        changes.extend(change.map_err(|error| ImportError::from(meet(error)).of(bundle))?);
+        let change = change.map_err(|error| ImportError::from(meet(error)).of(bundle))?;
+        // the place is taken only by what a signed package says, or it could be kept from it
+        changes.extend(change.filter(|_| place.by_package));
     }
     Ok(changes)
 }

@@ -6,12 +6,14 @@ use std::fmt;
 
 use kubepkg_core::bundle::Bundle;
 use kubepkg_core::bundle::head::{Head, HeadPackage};
+use kubepkg_core::bundle::verify::Closure;
 use kubepkg_core::descriptor::Platform;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::index::Withdrawn;
 use kubepkg_core::keys::{KeyId, PublicKey};
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::name::PackageName;
+use kubepkg_core::sparse;
 use kubepkg_core::trust::{Entry, Prefix};
 
 use crate::listed;
@@ -41,6 +43,18 @@ pub enum Want {
         package: PackageName,
         /// The content.
         what: String,
+    },
+    /// A wanted platform was left out when the bundle was created.
+    #[error("{what} was carried without {left_out}, and {wanted} is wanted for {url}")]
+    Platform {
+        /// The repository.
+        url: CanonicalUrl,
+        /// The image.
+        what: String,
+        /// What was left out.
+        left_out: String,
+        /// What is wanted.
+        wanted: String,
     },
     /// A package that is not to be used any more.
     #[error("{package} was withdrawn by its publisher at {since}: {reason}")]
@@ -77,7 +91,12 @@ impl Classify for WantError {
     fn hint(&self) -> Option<String> {
         let hint = match self.problems.first()? {
             Want::Signers { .. } => {
-                "have the bundle signed by those who must (`kubepkg bundle sign FILE --key KEY`)"
+                "have the bundle signed by those who must (`kubepkg bundle sign FILE --sign-key \
+                 KEY`)"
+            }
+            Want::Platform { .. } => {
+                "make the bundle again with that platform too (--platform, repeatable), or \
+                 without --platform"
             }
             Want::Location { .. } => {
                 "ask the publisher why; if it is meant, add the location to the entry and import \
@@ -118,7 +137,7 @@ pub fn signers(bundle: &Bundle, entries: &[Entry]) -> Result<(), ImportError> {
 
 /// Checks locations and withdrawals. Call it when the head's claims hold: then the packages
 /// named for some content are those that pin it. Gives what should be said: withdrawn packages
-/// that were let pass, images without a wanted platform.
+/// that were let pass.
 pub fn content(
     head: &Head,
     judged: &[Judged],
@@ -131,11 +150,28 @@ pub fn content(
     };
     wants.locations();
     let withdrawn = wants.withdrawn();
-    let mut said: Vec<String> = withdrawn.iter().map(ToString::to_string).collect();
-    said.extend(wants.platforms());
+    let said: Vec<String> = withdrawn.iter().map(ToString::to_string).collect();
     if !allow_withdrawn {
         wants.problems.extend(withdrawn);
     }
+    met(wants.problems)?;
+    Ok(said)
+}
+
+/// Checks that no wanted platform was left out, at any depth of an index: also where another
+/// variant of it is carried, since nobody here can tell which one nodes need. Gives what should
+/// be said of images that never had one.
+pub fn platforms(
+    head: &Head,
+    judged: &[Judged],
+    closure: &Closure,
+) -> Result<BTreeSet<String>, ImportError> {
+    let mut wants = Wants {
+        head,
+        judged,
+        problems: Vec::new(),
+    };
+    let said = wants.platforms(closure);
     met(wants.problems)?;
     Ok(said)
 }
@@ -206,19 +242,27 @@ impl<'a> Wants<'a> {
         }
     }
 
-    /// Images that say for which platforms they are, and lack a wanted one. No bundle may carry
-    /// an image in part, so the publisher of the image has none, and refusing would not get one.
-    fn platforms(&self) -> BTreeSet<String> {
+    /// Images that lack a wanted platform. Where it was left out, that is a problem; where the
+    /// publisher of the image has none, refusing would not get one.
+    fn platforms(&mut self, closure: &Closure) -> BTreeSet<String> {
         let head: &'a Head = self.head;
         let mut said = BTreeSet::new();
-        for image in head
-            .images
-            .iter()
-            .filter(|image| !image.platforms.is_empty())
-        {
+        let mut problems = Vec::new();
+        for image in &head.images {
+            let left_out = closure.left_out(&image.manifest.digest);
             for (package, entry) in self.entries(&image.packages) {
                 for wanted in &entry.platforms {
-                    if !image.platforms.iter().any(|has| serves(has, wanted)) {
+                    let left_out = left_out.iter().find(|left| serves(left, wanted));
+                    if let Some(left_out) = left_out {
+                        problems.push(Want::Platform {
+                            url: entry.url.clone(),
+                            what: format!("image {} of {package}", image.reference),
+                            left_out: left_out.to_string(),
+                            wanted: wanted.clone(),
+                        });
+                    } else if !image.platforms.is_empty()
+                        && !image.platforms.iter().any(|has| serves(has, wanted))
+                    {
                         said.insert(format!(
                             "image {} of {package} has nothing for {wanted}, which is wanted for \
                              {}: whoever made the image has none",
@@ -228,6 +272,7 @@ impl<'a> Wants<'a> {
                 }
             }
         }
+        self.problems.extend(problems);
         said
     }
 
@@ -259,9 +304,9 @@ impl<'a> Wants<'a> {
     }
 }
 
-/// Whether content for `has` runs where `wanted` is asked for. A wanted platform without a
-/// variant takes any.
+/// Whether content for `has` runs where the platform in an entry is asked for.
 fn serves(has: &Platform, wanted: &str) -> bool {
-    let text = has.to_string();
-    text == wanted || format!("{}/{}", has.os, has.architecture) == wanted
+    // entries are only made with texts that read
+    let wanted = wanted.parse::<Platform>();
+    wanted.is_ok_and(|wanted| sparse::serves(has, &wanted))
 }

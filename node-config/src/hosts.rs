@@ -1,11 +1,12 @@
 //! For which registries settings are written: those a store or a bundle holds something of that
 //! nodes pull. Charts are fetched by Helm, which asks no node's settings; hosts of nothing but
-//! charts are left out.
+//! charts are left out, and so is the place of files that are neither.
 
 use std::collections::BTreeSet;
 
 use kubepkg_core::bundle::head::Head;
 use kubepkg_core::descriptor::media_type;
+use kubepkg_core::file;
 use kubepkg_core::location::{mirror_repository, upstream_host};
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{ManifestEntry, Names};
@@ -26,6 +27,8 @@ impl Hosts {
         for repository in repositories {
             let first = repository.as_str().split('/').next().unwrap_or_default();
             match upstream_host(&repository) {
+                // no registry: other files, fetched by their own path
+                Some(host) if host == file::HOST => continue,
                 // the mirror's form of an IPv6 address cannot be turned back; a DNS name that
                 // only begins like one has a dot
                 Some(host) if !first.starts_with("ip6-") || first.contains('.') => {

@@ -37,6 +37,8 @@ pub struct ChartFetched {
     pub archive: Bytes,
     /// Digest of the archive.
     pub digest: Digest,
+    /// The digest its repository's index gives the archive, where it does. Nobody signs it.
+    pub listed: Option<Digest>,
     /// Where the archive came from, redacted.
     pub url: String,
     /// What surrounds the archive in a registry; `None` from a Helm repository.
@@ -104,6 +106,7 @@ impl Client {
             version: entry.version.clone(),
             digest: Digest::sha256(&fetched.bytes),
             archive: fetched.bytes,
+            listed: entry.digest,
             url: fetched.url,
             oci: None,
             provenance: Some(Beside::of_archive(&address)),
@@ -270,6 +273,7 @@ impl Client {
             archive: archive_bytes,
             digest: archive.digest,
             url: format!("oci://{pinned}"),
+            listed: None,
             oci: Some(OciChart {
                 reference,
                 descriptor,

@@ -50,5 +50,5 @@ pub use helm::MAX_HELM_INDEX;
 pub use limit::Limit;
 pub use options::{Options, Progress, Wait};
 pub use provenance::Provenance;
-pub use registry::{Referrer, Registry};
+pub use registry::{RawManifest, Referrer, Registry};
 pub use retry::Retry;

@@ -37,6 +37,7 @@ pub const VARIABLES: &[Variable] = &[
         "api-version",
         "monitoring.coreos.com/v1",
     ),
+    variable("KUBEPKG_BUNDLE_KEY", "bundle-key", "site.pub"),
     variable("KUBEPKG_CATCH_ALL", "catch-all", "true"),
     variable("KUBEPKG_CA_FILE", "ca-file", "ca.pem"),
     variable("KUBEPKG_CERT", "cert", "client.pem"),
@@ -52,6 +53,7 @@ pub const VARIABLES: &[Variable] = &[
         "external-url",
         "https://mirror.example.com",
     ),
+    variable("KUBEPKG_FOREIGN_LAYERS", "foreign-layers", "true"),
     variable("KUBEPKG_GC_EVERY", "gc-every", "6h"),
     variable("KUBEPKG_GC_GRACE", "gc-grace", "1h"),
     variable("KUBEPKG_HANDSHAKE_TIMEOUT", "handshake-timeout", "10s"),
@@ -83,6 +85,7 @@ pub const VARIABLES: &[Variable] = &[
         "plain-http",
         "registry.example.com:5000",
     ),
+    variable("KUBEPKG_PLATFORM", "platform", "linux/amd64"),
     variable("KUBEPKG_PUBLIC_KEY", "public-key", "release.pub"),
     variable("KUBEPKG_QUIET", "quiet", "true"),
     variable("KUBEPKG_REGISTRY_CONFIG", "registry-config", "config.json"),
@@ -120,10 +123,11 @@ pub const VARIABLES: &[Variable] = &[
 pub const PLAIN: &[&str] = &[crate::passphrase::VARIABLE];
 
 /// Flags without a variable: they weaken a check, overwrite, or say what a root or repository is
-/// from then on, or what a chart is rendered with, and that must be seen in the command that does it.
+/// from then on, what a chart is rendered with or what goes into a bundle, and that must be seen in
+/// the command that does it.
 pub const WITHOUT: &[&str] = &[
     "allow-breaking",
-    "allow-referrer-holes",
+    "allow-missing-referrers",
     "allow-tag-back",
     "allow-unpinned-images",
     "allow-unsigned",
@@ -135,13 +139,17 @@ pub const WITHOUT: &[&str] = &[
     "as-of",
     "build",
     "change-trust",
+    "chart",
     "check",
     "delegate",
     "delegate-key",
     "delegate-threshold",
     "dry-run",
+    "file",
     "force",
     "grace",
+    "image",
+    "images-from",
     "index",
     "index-key",
     "index-threshold",

@@ -45,6 +45,25 @@ pub struct Trust {
     pub allow_unsigned: bool,
 }
 
+/// Who may have signed a bundle itself.
+#[derive(Clone, Debug, Default, Args)]
+pub struct BundleKeys {
+    /// Public key file of who signed the bundle itself (`bundle sign`) and so vouches for what
+    /// belongs to no package (repeatable: any one of them is enough)
+    #[arg(help_heading = TRUST, long, value_name = "FILE")]
+    pub bundle_key: Vec<PathBuf>,
+}
+
+impl BundleKeys {
+    /// Reads the keys.
+    pub fn read(&self) -> Result<Vec<PublicKey>, CommandError> {
+        self.bundle_key
+            .iter()
+            .map(|file| read_public_key(file))
+            .collect()
+    }
+}
+
 /// The time expiry is judged by.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct AsOf {

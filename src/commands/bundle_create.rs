@@ -1,10 +1,13 @@
 //! `bundle create`: chosen packages and everything they need, in one file.
 
+mod beside;
+
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Instant;
 
 use kubepkg_bundler::{Created, Options, create};
+use kubepkg_core::descriptor::Platform;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
@@ -14,7 +17,7 @@ use kubepkg_core::time::Time;
 use kubepkg_core::trust::Remembered;
 
 use crate::cache::Cache;
-use crate::cli::{Chosen, Force, Jobs, Reach, Sources, package_request};
+use crate::cli::{Force, Jobs, Reach, Sources, package_request};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
@@ -22,6 +25,7 @@ use crate::progress::Meter;
 use crate::state::State;
 use crate::summary;
 use crate::units::{size, span};
+use beside::Beside;
 
 /// Flags of `bundle create`.
 #[derive(Debug, clap::Args)]
@@ -31,10 +35,7 @@ use crate::units::{size, span};
 )]
 pub struct Arguments {
     /// Packages, each with an optional variant and constraint: web, cert-manager@~1.21
-    #[arg(
-        value_name = "PACKAGE[:VARIANT][@CONSTRAINT]",
-        required_unless_present = "lock"
-    )]
+    #[arg(value_name = "PACKAGE[:VARIANT][@CONSTRAINT]")]
     pub packages: Vec<String>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
@@ -57,7 +58,17 @@ pub struct Arguments {
     pub allow_unpinned_images: bool,
     /// Leave out signatures and other attachments that cannot be carried; the bundle names them
     #[arg(long)]
-    pub allow_referrer_holes: bool,
+    pub allow_missing_referrers: bool,
+    /// Carry images for this platform only (repeatable): linux/amd64. All that they are for when
+    /// not given
+    #[arg(long, value_name = "OS/ARCH[/VARIANT]", value_parser = platform)]
+    pub platform: Vec<Platform>,
+    /// Carry layers too that may not be distributed (Windows), from where their images say
+    #[arg(long)]
+    pub foreign_layers: bool,
+    /// What is carried without packages.
+    #[command(flatten)]
+    pub beside: Beside,
     /// Which image gets a tag that two packages pin differently (repeatable)
     #[arg(long, value_name = "REF=DIGEST")]
     pub tag: Vec<TagChoice>,
@@ -83,14 +94,17 @@ const EXAMPLE: &str = "Example:\n  kubepkg bundle create web -o site.tar --repo 
 
 const LONG: &str = "\
 What is trusted: the indexes, when one of the given public keys signed them; all other content \
-by the digests the indexes pin. What is written: FILE, which appears whole or not at all, a \
+by the digests the indexes pin. Nothing vouches for what is named with --image, --images-from, \
+--chart or --file: import takes it with --allow-unpinned-images, or when the bundle was signed \
+(`bundle sign`) by a key given there with --bundle-key. What is written: FILE, which appears whole or not at all, a \
 file beside it while the work goes on, and the memory of what was accepted \
 (~/.local/state/kubepkg), so that an older index is refused next time. A second run with the same \
 FILE needs --force; it needs no key for a repository that was used before. The index file of a repository that was made with `repo index --url URL` counts as the repository at URL.
 
 Example:
   kubepkg bundle create web -o site.tar --repo https://packages.example.com/index.yaml \\
-      --public-key release.pub";
+      --public-key release.pub
+  kubepkg bundle create -o images.tar --images-from images.txt --platform linux/amd64";
 
 /// `REF=DIGEST`.
 #[derive(Clone, Debug)]
@@ -144,7 +158,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         options.output.display(),
         size(created.size),
         created.id,
-        reasons(&created),
+        what(&created),
         summary::counts(&created.head),
     ))
 }
@@ -161,6 +175,13 @@ fn options(
         .hint("give the name of a file with -o")
         .into());
     }
+    if arguments.packages.is_empty() && arguments.lock.is_none() && arguments.beside.is_empty() {
+        return Err(
+            CommandError::usage("nothing is named that should be carried")
+                .hint("name packages, or use --lock, --image, --images-from, --chart or --file")
+                .into(),
+        );
+    }
     let lock = arguments.lock.as_deref().map(read_lock).transpose()?;
     let mut requests: Vec<Request> = arguments
         .packages
@@ -172,11 +193,19 @@ fn options(
             requests.push(package_request(name)?);
         }
     }
-    let Chosen {
-        repositories,
-        given,
-        ..
-    } = arguments.sources.chosen(&remembered, printer)?;
+    let unpackaged = arguments
+        .beside
+        .read(arguments.platform.is_empty(), printer)?;
+    let (repositories, given) = match requests.is_empty() {
+        true => {
+            no_packages(arguments, printer);
+            Default::default()
+        }
+        false => {
+            let chosen = arguments.sources.chosen(&remembered, printer)?;
+            (chosen.repositories, chosen.given)
+        }
+    };
     Ok(Options {
         output: arguments.output.clone(),
         force: arguments.force.force,
@@ -191,7 +220,10 @@ fn options(
         lock,
         no_images: arguments.no_images.clone(),
         allow_unpinned_images: arguments.allow_unpinned_images,
-        allow_referrer_holes: arguments.allow_referrer_holes,
+        unpackaged,
+        platforms: arguments.platform.clone(),
+        foreign_layers: arguments.foreign_layers,
+        allow_missing_referrers: arguments.allow_missing_referrers,
         tags: arguments
             .tag
             .iter()
@@ -203,6 +235,48 @@ fn options(
         max_age: arguments.sources.trust.max_age_seconds(),
         now: Time::now(),
     })
+}
+
+/// Without packages, what is said of them would have no effect.
+fn no_packages(arguments: &Arguments, printer: &Printer) {
+    let sources = &arguments.sources;
+    let flags = [
+        (!sources.repo.is_empty(), "--repo"),
+        (!sources.trust.public_key.is_empty(), "--public-key"),
+        (!sources.trust.root_key.is_empty(), "--root-key"),
+        (sources.trust.trust_file.is_some(), "--trust"),
+        (!arguments.variant.is_empty(), "--variant"),
+        (!arguments.no_images.is_empty(), "--no-images"),
+        (sources.trust.allow_unsigned, "--allow-unsigned"),
+        (sources.trust.max_age.is_some(), "--max-age"),
+        (sources.change_trust, "--change-trust"),
+        (arguments.with_optional, "--with-optional"),
+    ];
+    for (_, flag) in flags.iter().filter(|(given, _)| *given) {
+        printer.warn(&format!(
+            "{flag} has no effect: it is about packages, and none is named"
+        ));
+    }
+}
+
+/// Names other tools have for processors, which no image has.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("x86_64", "amd64"),
+    ("x64", "amd64"),
+    ("aarch64", "arm64"),
+    ("armhf", "arm/v7"),
+    ("i386", "386"),
+];
+
+fn platform(text: &str) -> Result<Platform, String> {
+    let platform: Platform = text.parse().map_err(|e| format!("{e}"))?;
+    let other = OTHER_NAMES
+        .iter()
+        .find(|(other, _)| platform.architecture == *other);
+    match other {
+        Some((_, name)) => Err(format!("images call that {}/{name}", platform.os)),
+        None => Ok(platform),
+    }
 }
 
 /// Larger than any lock, in bytes.
@@ -225,6 +299,14 @@ fn read_lock(file: &Path) -> anyhow::Result<Lock> {
             .at(file.display())
             .into()
     })
+}
+
+/// The packages with their reasons; without any, what else there is.
+fn what(created: &Created) -> String {
+    match created.packages.is_empty() {
+        true => summary::content(&created.head),
+        false => reasons(created),
+    }
 }
 
 /// The packages, and why each is in the bundle.

@@ -11,7 +11,7 @@ use kubepkg_mirror::store::{FileStore, OpenMode};
 use serde_json::json;
 
 use super::store_folder;
-use crate::cli::{AsOf, Format, Reporting, Trust};
+use crate::cli::{AsOf, BundleKeys, Format, Reporting, Trust};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::progress::Meter;
@@ -38,9 +38,12 @@ pub struct Arguments {
     /// The mirror's store on this host; made if there is none
     #[arg(long, value_name = "DIR")]
     pub store: PathBuf,
-    /// Accept images that no signed package pins by digest
+    /// Accept images that no signed package pins by digest, and content of no package
     #[arg(long)]
     pub allow_unpinned_images: bool,
+    /// Who may have signed the bundle itself.
+    #[command(flatten)]
+    pub bundle_keys: BundleKeys,
     /// Let a package move its tags back to an older version
     #[arg(long)]
     pub allow_tag_back: bool,
@@ -68,6 +71,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let trusted = Trusted {
         given: arguments.trust.given()?,
+        bundle_keys: arguments.bundle_keys.read()?,
         allow_unpinned_images: arguments.allow_unpinned_images,
         allow_tag_back: arguments.allow_tag_back,
         allow_withdrawn: arguments.allow_withdrawn,
@@ -76,11 +80,15 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         max_age: arguments.trust.max_age_seconds(),
     };
     store_folder::check(&arguments.store)?;
-    if arguments.trust.names_nobody() && !FileStore::is_at(&arguments.store)? {
-        // a store may know whom to trust, a new one does not
+    // a store may know whom to trust, a new one does not
+    let nobody = arguments.trust.names_nobody() && !FileStore::is_at(&arguments.store)?;
+    if nobody && trusted.bundle_keys.is_empty() && !trusted.allow_unpinned_images {
         arguments.trust.required()?;
     }
     let bundle = Bundle::open(&arguments.file)?;
+    if nobody && !bundle.head().repositories.is_empty() {
+        arguments.trust.required()?;
+    }
     let options = Options {
         now: Time::now(),
         jobs: arguments.jobs.map(usize::from),
@@ -172,7 +180,7 @@ fn told(arguments: &Arguments, bundle: &Bundle, imported: &Imported, took: Durat
             arguments.file.display(),
             span(took),
             size(imported.receipt.new_bytes),
-            summary::packages(bundle.head()),
+            summary::short(bundle.head()),
             summary::counts(bundle.head()),
         ),
     }

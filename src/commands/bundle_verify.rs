@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use kubepkg_core::bundle::Bundle;
 use kubepkg_core::time::Time;
-use kubepkg_importer::{Checked, Judged, Trusted, verify};
+use kubepkg_importer::{Checked, Judged, Trusted, Vouched, verify};
 use serde_json::json;
 
-use crate::cli::{AsOf, Format, Reporting, Trust};
+use crate::cli::{AsOf, BundleKeys, Format, Reporting, Trust};
 use crate::interrupt;
 use crate::printer::Printer;
 use crate::progress::Meter;
@@ -28,9 +28,12 @@ pub struct Arguments {
     /// The bundle
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Accept images that no signed package pins by digest
+    /// Accept images that no signed package pins by digest, and content of no package
     #[arg(long)]
     pub allow_unpinned_images: bool,
+    /// Who may have signed the bundle itself.
+    #[command(flatten)]
+    pub bundle_keys: BundleKeys,
     /// Accept versions their publisher has withdrawn
     #[arg(long)]
     pub allow_withdrawn: bool,
@@ -50,16 +53,22 @@ pub struct Arguments {
 
 /// Checks the bundle.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    arguments.trust.required()?;
     let trusted = Trusted {
         given: arguments.trust.given()?,
+        bundle_keys: arguments.bundle_keys.read()?,
         allow_unpinned_images: arguments.allow_unpinned_images,
         allow_withdrawn: arguments.allow_withdrawn,
         as_of: arguments.as_of.as_of,
         max_age: arguments.trust.max_age_seconds(),
         ..Trusted::default()
     };
+    if trusted.bundle_keys.is_empty() && !trusted.allow_unpinned_images {
+        arguments.trust.required()?;
+    }
     let bundle = Bundle::open(&arguments.file)?;
+    if !bundle.head().repositories.is_empty() {
+        arguments.trust.required()?;
+    }
     let began = Instant::now();
     let jobs = arguments.jobs.map(usize::from);
     let meter = Meter::new(printer);
@@ -88,6 +97,10 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
                 "signedBy": judged.verdict.signed_by.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
             "packages": bundle.head().packages,
+            "vouchedBy": match &checked.vouched {
+                Vouched::By(key) => Some(key.to_string()),
+                _ => None,
+            },
             "warnings": checked.warnings,
         })),
         Format::Table => printer.answer(&format!(
@@ -97,7 +110,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             size(size_of_file),
             span(began.elapsed()),
             bundle.id(),
-            summary::packages(bundle.head()),
+            summary::short(bundle.head()),
             summary::counts(bundle.head()),
         )),
     }
@@ -106,6 +119,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
 /// What was found out, and no more than that.
 fn standing(checked: &Checked) -> &'static str {
     let unsigned = |judged: &&Judged| judged.verdict.signed_by.is_empty();
+    if checked.judged.is_empty() {
+        return match checked.vouched {
+            Vouched::By(_) => "whole, and signed by a key given for it",
+            _ => "whole; nobody vouches for it",
+        };
+    }
     match (
         checked.judged.iter().filter(unsigned).count(),
         checked.judged.len(),

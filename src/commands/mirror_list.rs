@@ -90,7 +90,7 @@ fn tags(usage: &Usage<'_>, printer: &Printer) -> anyhow::Result<()> {
         .iter()
         .map(|(tag, entry)| {
             let origin = match &entry.origin {
-                Some(origin) => format!("{} {}", origin.package, origin.version),
+                Some(origin) => origin.to_string(),
                 None => "pushed".to_owned(),
             };
             vec![tag.to_string(), entry.digest.to_string(), origin]

@@ -88,7 +88,7 @@ fn reference_text(told: &ReferenceStat) -> String {
     lines.push(format!("own       {}", size(told.own)));
     lines.push(format!("shared    {}", size(told.shared)));
     if let Some(origin) = &told.origin {
-        lines.push(format!("package   {} {}", origin.package, origin.version));
+        lines.push(format!("package   {origin}"));
     }
     if let Some(brought) = &told.brought {
         let by = match &brought.bundle {

@@ -188,8 +188,8 @@ fn a_referrer_that_cannot_be_carried_leaves_a_hole_only_when_allowed() {
     publisher
         .refuses(&["web"], 3, "attached to")
         .says("it does not say itself")
-        .says("--allow-referrer-holes");
-    let allowed = ["web", "--allow-referrer-holes"];
+        .says("--allow-missing-referrers");
+    let allowed = ["web", "--allow-missing-referrers"];
     publisher
         .create(&allowed)
         .ok()
@@ -223,7 +223,7 @@ fn referrers_that_cannot_be_looked_up_leave_a_hole_when_allowed() {
         .upstream
         .fault("/referrers/", Fault::Status(403), ALWAYS);
     publisher
-        .create(&["web", "--allow-referrer-holes"])
+        .create(&["web", "--allow-missing-referrers"])
         .ok()
         .says("HTTP status 403");
     assert_eq!(publisher.head()["holes"].as_array().unwrap().len(), 1);

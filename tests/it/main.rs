@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be set up is a failed test")]
 
 mod architecture;
+mod beside;
 mod between;
 mod collecting;
 mod command;
@@ -22,6 +23,7 @@ mod killed;
 mod lessons;
 mod main_job;
 mod monitoring;
+mod partial;
 mod plan;
 mod provenance;
 mod pruning;

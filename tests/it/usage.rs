@@ -49,7 +49,8 @@ fn create_wants_a_repository() {
         .fails(2, "no repository given");
     scratch
         .run(&["bundle", "create", "-o", "site.tar"])
-        .fails(2, "PACKAGE");
+        .fails(2, "nothing is named")
+        .says("name packages, or use");
 }
 
 #[test]

@@ -12,18 +12,19 @@ use kubepkg_core::digest::Digest;
 use kubepkg_core::manifest::Manifest;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::ChartPin;
-use kubepkg_remote::{ChartFetched, Client, OciChart, Provenance, Registry};
+use kubepkg_remote::{ChartFetched, OciChart, Provenance};
 
-use super::{Collected, referrers};
+use super::{Collected, Scope, referrers};
 use crate::CreateError;
+use crate::unpackaged::Chart;
 
 /// Fetches the chart of `pin` and compares it with its digest.
-pub async fn collect(
-    client: &Client,
-    registry: &Registry,
+pub async fn pinned(
+    scope: &Scope<'_>,
     pin: ChartPin,
     by: BTreeSet<PackageName>,
 ) -> Result<Collected, CreateError> {
+    let client = scope.client;
     let fetched = client
         .chart(&pin.repository, &pin.name, &pin.version)
         .await?;
@@ -35,6 +36,39 @@ pub async fn collect(
             found: Box::new(fetched.digest),
         });
     }
+    carried(scope, fetched, pin, by).await
+}
+
+/// Fetches a chart that no package pins: it is what its repository has now, which must at least
+/// agree with the index of that.
+pub async fn further(scope: &Scope<'_>, chart: Chart) -> Result<Collected, CreateError> {
+    let client = scope.client;
+    let fetched = client
+        .chart(&chart.repository, &chart.name, &chart.version)
+        .await?;
+    if let Some(listed) = fetched.listed.filter(|listed| *listed != fetched.digest) {
+        return Err(CreateError::ChartListed {
+            chart: format!("{} {} of {}", chart.name, chart.version, chart.repository),
+            listed: Box::new(listed),
+            found: Box::new(fetched.digest),
+        });
+    }
+    let pin = ChartPin {
+        repository: chart.repository,
+        name: chart.name,
+        version: fetched.version.clone(),
+        archive: fetched.digest,
+    };
+    carried(scope, fetched, pin, BTreeSet::new()).await
+}
+
+async fn carried(
+    scope: &Scope<'_>,
+    fetched: ChartFetched,
+    pin: ChartPin,
+    by: BTreeSet<PackageName>,
+) -> Result<Collected, CreateError> {
+    let name = format!("{} {} of {}", pin.name, pin.version, pin.repository);
     let mut collected = Collected::default();
     let manifest = match &fetched.oci {
         Some(oci) => {
@@ -43,10 +77,10 @@ pub async fn collect(
                 chart: name,
                 source,
             })?;
-            from_registry(registry, oci, &mut collected).await?
+            from_registry(scope, oci, &mut collected).await?
         }
         None => {
-            let beside = client.provenance(&fetched).await?;
+            let beside = scope.client.provenance(&fetched).await?;
             let signed = provenance(beside, &fetched, &name, &mut collected.notes)?;
             computed(&fetched, &pin, signed, name, &mut collected)?
         }
@@ -64,7 +98,7 @@ pub async fn collect(
 }
 
 async fn from_registry(
-    registry: &Registry,
+    scope: &Scope<'_>,
     oci: &OciChart,
     into: &mut Collected,
 ) -> Result<Descriptor, CreateError> {
@@ -76,12 +110,12 @@ async fn from_registry(
     into.have(oci.descriptor.digest, Class::Manifest, oci.manifest.clone());
     for (n, blob) in manifest.blobs().into_iter().enumerate() {
         let class = if n == 0 { Class::Config } else { Class::Chart };
-        into.want(&oci.reference, blob, class);
+        into.want_of(&oci.reference, blob, class);
     }
     if let Some(config) = manifest.blobs().first() {
         into.have(config.digest, Class::Config, oci.config.clone());
     }
-    referrers::collect(registry, &oci.reference, &oci.descriptor.digest, into).await;
+    referrers::collect(scope, &oci.reference, &oci.descriptor.digest, into).await;
     Ok(oci.descriptor.clone())
 }
 

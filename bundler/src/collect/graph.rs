@@ -1,61 +1,118 @@
 //! One image or tree: from its reference down to every manifest, with the blobs they name and
 //! what is attached to them.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use kubepkg_core::bundle::format::MAX_BLOBS;
-use kubepkg_core::bundle::head::Class;
-use kubepkg_core::descriptor::{Descriptor, Platform};
+use kubepkg_core::bundle::head::{ATTESTATION, Class};
+use kubepkg_core::descriptor::{Descriptor, Platform, media_type};
 use kubepkg_core::digest::Digest;
 use kubepkg_core::manifest::{Content, MAX_MANIFEST, MAX_NESTING, Manifest};
 use kubepkg_core::reference::Reference;
-use kubepkg_remote::Registry;
+use kubepkg_core::sparse::{self, is_attestation};
 use serde::Deserialize;
 
-use super::{Collected, referrers};
+use super::{Collected, Scope, referrers};
 use crate::CreateError;
 
 /// Largest config that is looked into for its platform; larger ones are carried unread.
 const MAX_CONFIG: u64 = MAX_MANIFEST;
 
-/// Looks up `reference` and everything below and about it. Gives its descriptor and the
-/// platforms it is for.
-pub async fn collect(
-    registry: &Registry,
-    reference: &Reference,
-    layers: Class,
-    into: &mut Collected,
-) -> Result<(Descriptor, Vec<Platform>), CreateError> {
-    let manifests = walk(registry, reference, None, layers, into).await?;
-    let Some((descriptor, root)) = manifests.first().cloned() else {
-        return Ok((Descriptor::new("", Digest::sha256(b""), 0), Vec::new()));
-    };
-    for (manifest, _) in &manifests {
-        referrers::collect(registry, reference, &manifest.digest, into).await;
-    }
-    let platforms = match &root.content {
-        Content::Index(children) => children
-            .iter()
-            .filter_map(|child| child.platform.clone())
-            .collect(),
-        Content::Image { config, .. } => platform(registry, reference, config, into)
-            .await?
-            .into_iter()
-            .collect(),
-    };
-    Ok((descriptor, known(platforms)))
+/// What was found of an image or tree.
+pub struct Found {
+    /// Its manifest or index.
+    pub manifest: Descriptor,
+    /// The platforms it is for and that are carried.
+    pub platforms: Vec<Platform>,
+    /// Whether something that its index names is not carried.
+    pub sparse: bool,
 }
 
-/// Fetches the manifest of `reference` and all manifests below it. The first one in the answer
-/// is the root. `expected` is what the manifest above says of it.
-pub async fn walk(
-    registry: &Registry,
+/// The manifests of an image or tree.
+pub struct Walked {
+    /// The root.
+    root: (Descriptor, Manifest),
+    /// Those below it that are carried.
+    below: Vec<Descriptor>,
+    /// Whether an index names others.
+    sparse: bool,
+}
+
+impl Walked {
+    /// The root and what it says.
+    pub fn root(&self) -> &(Descriptor, Manifest) {
+        &self.root
+    }
+
+    /// All that are carried.
+    pub fn all(&self) -> impl Iterator<Item = &Descriptor> {
+        std::iter::once(&self.root.0).chain(&self.below)
+    }
+}
+
+/// Looks up `reference` and everything below and about it.
+pub async fn collect(
+    scope: &Scope<'_>,
     reference: &Reference,
-    expected: Option<Descriptor>,
     layers: Class,
     into: &mut Collected,
-) -> Result<Vec<(Descriptor, Manifest)>, CreateError> {
-    let mut found: Vec<(Descriptor, Manifest)> = Vec::new();
-    let mut open = vec![(reference.clone(), expected, 0)];
+) -> Result<Found, CreateError> {
+    // trees are carried whole
+    let wanted = (layers == Class::Layer).then_some(scope.platforms);
+    let walked = walk(scope, reference, layers, wanted, into).await?;
+    for manifest in walked.all() {
+        referrers::collect(scope, reference, &manifest.digest, into).await;
+    }
+    let (manifest, root) = walked.root;
+    let platforms = match &root.content {
+        Content::Index(children) => {
+            let kept = sparse::select(children, wanted.unwrap_or_default())
+                .kept
+                .into_iter();
+            let kept = kept.filter_map(|child| child.platform.clone());
+            kept.collect::<Vec<Platform>>()
+        }
+        Content::Image { config, .. } => {
+            let own = platform(scope, reference, config, into).await?;
+            if let Some(own) = own.as_ref().filter(|own| sparse::is_known(own))
+                && let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty())
+                && !wanted.iter().any(|one| sparse::serves(own, one))
+            {
+                return Err(no_platform(reference, std::iter::once(own)));
+            }
+            own.into_iter().collect()
+        }
+    };
+    Ok(Found {
+        manifest,
+        platforms: sparse::known(platforms.into_iter()),
+        sparse: walked.sparse,
+    })
+}
+
+fn no_platform<'p>(reference: &Reference, has: impl Iterator<Item = &'p Platform>) -> CreateError {
+    CreateError::NoPlatform {
+        reference: Box::new(reference.clone()),
+        has: sparse::known(has.cloned()),
+    }
+}
+
+/// Fetches the manifest of `reference` and all manifests below it that are carried: of an image
+/// those of the platforms wanted, of everything else all (`wanted` is `None`).
+pub async fn walk(
+    scope: &Scope<'_>,
+    reference: &Reference,
+    layers: Class,
+    wanted: Option<&[Platform]>,
+    into: &mut Collected,
+) -> Result<Walked, CreateError> {
+    let mut seen: HashSet<Digest> = HashSet::new();
+    let mut root = None;
+    let mut below = Vec::new();
+    let mut sparse = false;
+    let image = reference;
+    let mut open: Vec<(Reference, Option<Descriptor>, usize)> = vec![(reference.clone(), None, 0)];
     while let Some((reference, expected, depth)) = open.pop() {
         if depth > MAX_NESTING {
             let why = format!("indexes nest deeper than {MAX_NESTING}");
@@ -64,13 +121,23 @@ pub async fn walk(
                 why,
             });
         }
-        if found
-            .iter()
-            .any(|(seen, _)| reference.digest() == Some(&seen.digest))
+        if reference
+            .digest()
+            .is_some_and(|digest| seen.contains(digest))
         {
             continue;
         }
-        let raw = registry.manifest(&reference).await?;
+        let raw = match (scope.manifest(&reference).await, &expected) {
+            (Err(error), Some(child))
+                if wanted.is_some() && error.is_not_found() && is_attestation(child) =>
+            {
+                let hole = super::hole(ATTESTATION, reference.to_string(), &error);
+                into.holes.push(hole);
+                into.ghosts.push((image.clone(), child.digest));
+                continue;
+            }
+            (found, _) => found?,
+        };
         let descriptor = raw.descriptor();
         if let Some(expected) = &expected {
             same(&reference, expected, &descriptor)?;
@@ -81,7 +148,7 @@ pub async fn walk(
                 source,
             }
         })?;
-        name_blobs(&reference, &manifest, layers, into);
+        name_blobs(scope, &reference, &manifest, layers, into);
         // an index of indexes can name more than there is memory for
         if into.len() > MAX_BLOBS {
             let why = format!("there are more than {MAX_BLOBS} manifests and blobs below it");
@@ -90,13 +157,28 @@ pub async fn walk(
                 why,
             });
         }
-        for child in manifest.children() {
+        let selection = sparse::select(manifest.children(), wanted.unwrap_or_default());
+        if selection.is_empty() {
+            return Err(no_platform(&reference, selection.platforms()));
+        }
+        sparse |= !selection.left_out.is_empty();
+        for child in selection.kept {
             open.push((reference.at(child.digest), Some(child.clone()), depth + 1));
         }
+        seen.insert(raw.digest);
         into.have(raw.digest, Class::Manifest, raw.bytes);
-        found.push((descriptor, manifest));
+        match root {
+            None => root = Some((descriptor, manifest)),
+            Some(_) => below.push(descriptor),
+        }
     }
-    Ok(found)
+    // only an attestation, which a root is not, ends in nothing
+    let root = root.unwrap_or_else(|| unreachable!("the first manifest was looked up"));
+    Ok(Walked {
+        root,
+        below,
+        sparse,
+    })
 }
 
 /// What is fetched must be what the manifest above says: a bundle whose parts disagree would be
@@ -119,18 +201,28 @@ fn same(
     })
 }
 
-fn name_blobs(reference: &Reference, manifest: &Manifest, class: Class, into: &mut Collected) {
+fn name_blobs(
+    scope: &Scope<'_>,
+    reference: &Reference,
+    manifest: &Manifest,
+    class: Class,
+    into: &mut Collected,
+) {
     if let Content::Image { config, layers } = &manifest.content {
-        into.want(reference, config, Class::Config);
+        into.want_of(reference, config, Class::Config);
         for layer in layers {
-            into.want(reference, layer, class);
+            if !scope.foreign_layers && media_type::is_foreign_layer(&layer.media_type) {
+                into.foreign = true;
+                continue;
+            }
+            into.want_of(reference, layer, class);
         }
     }
 }
 
 /// The platform an image's config names. The config is kept, so that it is fetched once.
 async fn platform(
-    registry: &Registry,
+    scope: &Scope<'_>,
     reference: &Reference,
     config: &Descriptor,
     into: &mut Collected,
@@ -138,6 +230,7 @@ async fn platform(
     if config.size > MAX_CONFIG {
         return Ok(None);
     }
+    let registry = &scope.registry;
     let bytes: Bytes = registry.blob(reference, config, MAX_CONFIG).await?;
     into.have(config.digest, Class::Config, bytes.clone());
     #[derive(Deserialize)]
@@ -158,16 +251,6 @@ async fn platform(
     }))
 }
 
-/// Sorted, without doubles and without the `unknown/unknown` of attestations.
-fn known(mut platforms: Vec<Platform>) -> Vec<Platform> {
-    platforms.retain(|platform| {
-        !platform.os.is_empty() && platform.os != "unknown" && !platform.architecture.is_empty()
-    });
-    platforms.sort();
-    platforms.dedup();
-    platforms
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,9 +261,16 @@ mod tests {
         upstream.put_image("app", &[], image);
         let reference = format!("{}/app@{}", upstream.host(), image.digest());
         let client = kubepkg_remote::Client::new(kubepkg_remote::Options::default()).unwrap();
+        let scope = Scope {
+            client: &client,
+            registry: client.registry(),
+            platforms: &[],
+            foreign_layers: false,
+            fetched: Default::default(),
+        };
         let mut collected = Collected::default();
         let reference = reference.parse().unwrap();
-        collect(&client.registry(), &reference, Class::Layer, &mut collected).await?;
+        collect(&scope, &reference, Class::Layer, &mut collected).await?;
         Ok(collected)
     }
 
@@ -222,7 +312,7 @@ mod tests {
             "linux/amd64",
             "linux/s390x",
         ];
-        let found = known(texts.map(platform).to_vec());
+        let found = sparse::known(texts.map(platform).into_iter());
         let want = ["linux/amd64", "linux/s390x"].map(platform);
         assert_eq!(found, want);
     }

@@ -2,30 +2,46 @@
 //! and digest of every blob is known, and where it can be fetched.
 
 mod chart;
+pub mod file;
 mod graph;
 mod referrers;
+mod scope;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use kubepkg_core::bundle::format::MAX_REASON;
-use kubepkg_core::bundle::head::{Class, HeadChart, HeadImage, HeadReferrer, HeadTree, Hole};
+use kubepkg_core::bundle::head::{
+    ATTESTATION, Class, HeadChart, HeadImage, HeadReferrer, HeadTree, Hole, REFERRERS,
+};
 use kubepkg_core::descriptor::Descriptor;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::pins::{ChartPin, Pins};
 use kubepkg_core::reference::Reference;
-use kubepkg_remote::{Client, Registry};
+
+pub use scope::{Fetched, Scope};
 
 use crate::CreateError;
 use crate::tags::{Images, Wanted};
+use crate::unpackaged::{Chart, LooseFile, Unpackaged};
+
+/// Where content is to be had.
+#[derive(Clone, Debug)]
+pub enum From {
+    /// A repository that has it.
+    Registry(Reference),
+    /// A file of this host.
+    File(PathBuf),
+}
 
 /// A blob that is still to be fetched.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// A repository that has it.
-    pub from: Reference,
+    /// Where from.
+    pub from: From,
     /// What it is.
     pub blob: Descriptor,
     /// What it is used as; the lowest of all uses.
@@ -49,10 +65,14 @@ pub struct Collected {
     pub sources: BTreeMap<Digest, Source>,
     /// Referrers that could not be had, by `host/path@digest` of what they are about.
     pub lacking: Vec<(String, CreateError)>,
-    /// What was left out because of them.
+    /// What was left out because of them, and attestations that do not exist.
     pub holes: Vec<Hole>,
     /// What should be said.
     pub notes: Vec<String>,
+    /// Layers that may not be distributed were left out.
+    pub foreign: bool,
+    /// Images, and the attestations that their registry does not have.
+    ghosts: Vec<(Reference, Digest)>,
 }
 
 impl Collected {
@@ -71,18 +91,52 @@ impl Collected {
         }
     }
 
-    /// Adds a blob that is to be fetched, unless it is here.
-    fn want(&mut self, from: &Reference, blob: &Descriptor, class: Class) {
-        if let Some((known, _)) = self.here.get_mut(&blob.digest) {
-            *known = (*known).min(class);
-            return;
-        }
-        let source = self.sources.entry(blob.digest).or_insert_with(|| Source {
-            from: from.clone(),
+    /// Adds a blob of a repository that is to be fetched, unless it is here.
+    fn want_of(&mut self, from: &Reference, blob: &Descriptor, class: Class) {
+        self.want(Source {
+            from: From::Registry(from.clone()),
             blob: blob.clone(),
             class,
         });
-        source.class = source.class.min(class);
+    }
+
+    /// Adds a blob that is to be fetched, unless it is here.
+    fn want(&mut self, source: Source) {
+        let class = source.class;
+        if let Some(known) = self.sources.get_mut(&source.blob.digest)
+            && known.blob.urls.is_empty()
+        {
+            // a layer that lies elsewhere is found there also when another image has it as its own
+            known.blob = source.blob.clone();
+        }
+        if let Some((known, _)) = self.here.get_mut(&source.blob.digest) {
+            *known = (*known).min(class);
+            return;
+        }
+        let known = self.sources.entry(source.blob.digest).or_insert(source);
+        known.class = known.class.min(class);
+    }
+
+    /// An attestation that one registry lacks may have come from another: then it is no hole.
+    /// An image that lacks one is sparse.
+    fn lay_ghosts(&mut self) {
+        let here = &self.here;
+        self.holes.retain(|hole| {
+            let digest = hole
+                .of
+                .split_once('@')
+                .and_then(|(_, text)| text.parse().ok());
+            hole.kind != ATTESTATION
+                || digest.is_none_or(|digest: Digest| !here.contains_key(&digest))
+        });
+        let lacking = self
+            .ghosts
+            .iter()
+            .filter(|(_, digest)| !here.contains_key(digest));
+        let lacking: BTreeSet<&Reference> = lacking.map(|(image, _)| image).collect();
+        for image in &mut self.images {
+            image.sparse |= lacking.contains(&image.reference);
+        }
     }
 
     /// Number of different manifests and blobs.
@@ -98,11 +152,13 @@ impl Collected {
         self.lacking.extend(other.lacking);
         self.holes.extend(other.holes);
         self.notes.extend(other.notes);
+        self.foreign |= other.foreign;
+        self.ghosts.extend(other.ghosts);
         for (digest, (class, bytes)) in other.here {
             self.have(digest, class, bytes);
         }
         for source in other.sources.into_values() {
-            self.want(&source.from, &source.blob, source.class);
+            self.want(source);
         }
     }
 }
@@ -112,15 +168,19 @@ enum Item {
     Chart(ChartPin, BTreeSet<PackageName>),
     Tree(Reference, BTreeSet<PackageName>),
     Image(Reference, Wanted),
+    /// A chart that no package pins.
+    FurtherChart(Chart),
+    File(LooseFile),
 }
 
-/// Looks up the charts and trees of `pins` and all `images`, `jobs` things at a time. Referrers
-/// that cannot be had are an error, or holes where these are allowed.
+/// Looks up the charts and trees of `pins`, all `images` and what is `unpackaged`, `jobs` things
+/// at a time. Referrers that cannot be had are an error, or holes where these are allowed.
 pub async fn collect(
-    client: &Client,
+    scope: &Scope<'_>,
     pins: &Pins,
     images: &Images,
-    allow_referrer_holes: bool,
+    unpackaged: &Unpackaged,
+    allow_missing_referrers: bool,
     jobs: usize,
 ) -> Result<Collected, CreateError> {
     let charts = pins
@@ -134,66 +194,82 @@ pub async fn collect(
     let images = images
         .iter()
         .map(|(image, wanted)| Item::Image(image.clone(), wanted.clone()));
-    let items: Vec<Item> = charts.chain(trees).chain(images).collect();
-    let registry = client.registry();
+    let further = unpackaged.further_charts(&pins.charts);
+    let further = further.map(|chart| Item::FurtherChart(chart.clone()));
+    let files = unpackaged.files.iter().map(|file| Item::File(file.clone()));
+    let items: Vec<Item> = charts
+        .chain(trees)
+        .chain(images)
+        .chain(further)
+        .chain(files)
+        .collect();
     let mut all = Collected::default();
     let mut found = stream::iter(items)
-        .map(|item| one(client, &registry, item))
+        .map(|item| one(scope, item))
         .buffer_unordered(jobs);
     while let Some(mut collected) = found.try_next().await? {
         for (of, error) in std::mem::take(&mut collected.lacking) {
-            if !allow_referrer_holes {
+            if !allow_missing_referrers {
                 let source = Box::new(error);
                 return Err(CreateError::Referrers { of, source });
             }
-            collected.holes.push(hole(of, &error));
+            collected.holes.push(hole(REFERRERS, of, &error));
         }
         all.merge(collected);
     }
+    all.lay_ghosts();
     // the same referrer is found once for every image that shares its subject
     all.referrers.sort_by(HeadReferrer::order);
     all.referrers.dedup();
     all.holes.sort();
     all.holes.dedup();
+    // the same chart under two spellings of its version
+    all.charts.sort_by(HeadChart::order);
+    all.charts.dedup();
     all.notes.sort();
     Ok(all)
 }
 
 /// A hole as the head names it; the reason is cut to what the format takes.
-fn hole(of: String, error: &CreateError) -> Hole {
+fn hole(kind: &str, of: String, error: &dyn std::error::Error) -> Hole {
     let mut why: String = error.to_string();
     why.retain(|c| !c.is_control());
     why.truncate(why.floor_char_boundary(MAX_REASON));
     Hole {
-        kind: "referrers".to_owned(),
+        kind: kind.to_owned(),
         of,
         why,
     }
 }
 
-async fn one(client: &Client, registry: &Registry, item: Item) -> Result<Collected, CreateError> {
+async fn one(scope: &Scope<'_>, item: Item) -> Result<Collected, CreateError> {
     match item {
-        Item::Chart(pin, by) => chart::collect(client, registry, pin, by).await,
+        Item::Chart(pin, by) => chart::pinned(scope, pin, by).await,
+        Item::FurtherChart(chart) => chart::further(scope, chart).await,
+        Item::File(file) => match tokio::task::spawn_blocking(move || file::collect(&file)).await {
+            Ok(collected) => collected,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        },
         Item::Tree(reference, by) => {
             let mut collected = Collected::default();
-            let (manifest, _) =
-                graph::collect(registry, &reference, Class::Tree, &mut collected).await?;
+            let found = graph::collect(scope, &reference, Class::Tree, &mut collected).await?;
             collected.trees.push(HeadTree {
                 reference,
-                manifest,
+                manifest: found.manifest,
                 packages: by.into_iter().collect(),
             });
             Ok(collected)
         }
         Item::Image(reference, wanted) => {
             let mut collected = Collected::default();
-            let (manifest, platforms) =
-                graph::collect(registry, &reference, Class::Layer, &mut collected).await?;
+            let found = graph::collect(scope, &reference, Class::Layer, &mut collected).await?;
             collected.images.push(HeadImage {
                 untagged: wanted.untagged,
                 reference,
-                manifest,
-                platforms,
+                manifest: found.manifest,
+                platforms: found.platforms,
+                file: None,
+                sparse: found.sparse,
                 packages: wanted.by.into_iter().collect(),
                 pinned: wanted.pinned,
             });
@@ -216,12 +292,12 @@ mod tests {
         for turn in 0..uses.len() {
             let mut collected = Collected::default();
             for n in 0..uses.len() {
-                collected.want(&from, &blob, uses[(turn + n) % uses.len()]);
+                collected.want_of(&from, &blob, uses[(turn + n) % uses.len()]);
             }
             assert_eq!(collected.sources[&blob.digest].class, Class::Config);
             // what is here is not fetched, before or after it is wanted
             collected.have(blob.digest, Class::Layer, bytes.clone());
-            collected.want(&from, &blob, Class::Layer);
+            collected.want_of(&from, &blob, Class::Layer);
             assert!(collected.sources.is_empty());
             assert_eq!(collected.here[&blob.digest].0, Class::Config);
             assert_eq!(collected.len(), 1);
@@ -237,7 +313,7 @@ mod tests {
             let mut part = Collected::default();
             match here {
                 true => part.have(blob.digest, class, bytes),
-                false => part.want(&from, &blob, class),
+                false => part.want_of(&from, &blob, class),
             }
             part
         };
@@ -252,7 +328,7 @@ mod tests {
         let merged = |parts: Vec<Collected>| {
             let mut all = Collected::default();
             parts.into_iter().for_each(|part| all.merge(part));
-            crate::assemble::assemble(&[], Vec::new(), &all)
+            crate::assemble::assemble(&[], Vec::new(), &[], &all)
         };
         let there = merged(parts());
         let back = merged(parts().into_iter().rev().collect());

@@ -4,25 +4,24 @@
 
 use kubepkg_core::bundle::format::{MAX_REFERRER_DEPTH, MAX_REFERRERS};
 use kubepkg_core::bundle::head::{Class, HeadReferrer};
-use kubepkg_core::descriptor::Descriptor;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::manifest::Manifest;
 use kubepkg_core::reference::Reference;
-use kubepkg_remote::{Referrer, Registry};
+use kubepkg_remote::Referrer;
 
-use super::{Collected, graph};
+use super::{Collected, Scope, graph};
 use crate::CreateError;
 
 /// Looks up what hangs on `subject` in the repository of `reference`, and on that.
 pub async fn collect(
-    registry: &Registry,
+    scope: &Scope<'_>,
     reference: &Reference,
     subject: &Digest,
     into: &mut Collected,
 ) {
     let mut open = vec![(*subject, 1)];
     while let Some((subject, depth)) = open.pop() {
-        let found = match attached(registry, reference, &subject, depth).await {
+        let found = match attached(scope, reference, &subject, depth).await {
             Ok(found) => found,
             Err(error) => {
                 into.lack(reference, &subject, error);
@@ -39,10 +38,10 @@ pub async fn collect(
             }
             // nothing of a referrer is carried before all of it was found
             let mut apart = Collected::default();
-            match one(registry, reference, &subject, &referrer, &mut apart).await {
+            match one(scope, reference, &subject, &referrer, &mut apart).await {
                 Ok(below) => {
                     into.merge(apart);
-                    open.extend(below.iter().map(|manifest| (manifest.digest, depth + 1)));
+                    open.extend(below.all().map(|manifest| (manifest.digest, depth + 1)));
                 }
                 Err(error) => into.lack(reference, &subject, error),
             }
@@ -52,12 +51,12 @@ pub async fn collect(
 
 /// The list of what is attached to `subject`, within the limits of a bundle.
 async fn attached(
-    registry: &Registry,
+    scope: &Scope<'_>,
     reference: &Reference,
     subject: &Digest,
     depth: usize,
 ) -> Result<Vec<Referrer>, CreateError> {
-    let found = registry.referrers(reference, subject).await?;
+    let found = scope.registry.referrers(reference, subject).await?;
     let limit = |why: String| CreateError::Unfit {
         reference: Box::new(reference.at(*subject)),
         why,
@@ -77,17 +76,15 @@ async fn attached(
 
 /// Looks up one referrer. Gives its manifests.
 async fn one(
-    registry: &Registry,
+    scope: &Scope<'_>,
     reference: &Reference,
     subject: &Digest,
     referrer: &Referrer,
     into: &mut Collected,
-) -> Result<Vec<Descriptor>, CreateError> {
+) -> Result<graph::Walked, CreateError> {
     let at = reference.at(referrer.manifest.digest);
-    let below = graph::walk(registry, &at, None, Class::Layer, into).await?;
-    let Some((descriptor, manifest)) = below.first() else {
-        return Ok(Vec::new());
-    };
+    let walked = graph::walk(scope, &at, Class::Layer, None, into).await?;
+    let (descriptor, manifest) = walked.root();
     about(&at, manifest, subject, referrer)?;
     into.referrers.push(HeadReferrer {
         repository: reference.repository(),
@@ -95,7 +92,7 @@ async fn one(
         manifest: descriptor.clone(),
         tag: referrer.tag.clone(),
     });
-    Ok(below.into_iter().map(|(manifest, _)| manifest).collect())
+    Ok(walked)
 }
 
 /// A referrer must itself say what it is about, or be found by a tag that says it: the far side

@@ -62,7 +62,9 @@
 //!
 //! * each image of the head, with its whole reference (tag and digest) in
 //!   `org.opencontainers.image.ref.name` and, when it has a tag, `host/path:tag` in
-//!   `io.containerd.image.name`: the name under which a runtime will be asked for it;
+//!   `io.containerd.image.name`: the name under which a runtime will be asked for it. An image
+//!   that is `sparse`, or a file, has its reference in `dev.kubepkg.reference` only: a runtime that imports
+//!   it by name fails over what is not there;
 //! * charts and trees, and then referrers, by digest. Charts and trees have their place in a
 //!   mirror in `dev.kubepkg.reference`, not in the annotations above: a runtime that imports the
 //!   file takes everything with such a name for an image and fails to unpack it. A referrer is
@@ -76,6 +78,17 @@
 //! `root/N.yaml` without gaps, and with these `root.yaml`, which is `root/N.yaml` byte for byte.
 //!
 //! ## Features
+//!
+//! Required, and known here ([`FEATURES`]):
+//!
+//! * `sparse-indexes`: of images for several platforms only those of the head's `platforms`
+//!   travel, by the rule of [`crate::sparse`]; or an attestation its registry does not have is
+//!   left out, as a hole of kind `attestation`. Images that lack something say `sparse`.
+//! * `foreign-layers`: layers that may not be distributed are left where their manifests say
+//!   they are. Those that are among the blobs travel all the same.
+//! * `unpackaged-content`: images and charts that belong to no package, with an empty list of
+//!   packages. No signed package vouches for them. An image with a `file` is that file, as
+//!   [`crate::file`] makes it one.
 //!
 //! Reserved names: [`RESERVED_FEATURES`]. Blobs marked `assumed` belong to `assumed-blobs`, so a
 //! head with one is refused until that feature is known.
@@ -159,7 +172,16 @@ pub const MAX_REFERRER_DEPTH: usize = 3;
 pub const MAX_REFERRERS: usize = 64;
 
 /// The required features this code knows.
-pub const FEATURES: &[&str] = &[];
+pub const FEATURES: &[&str] = &[FOREIGN_LAYERS, SPARSE_INDEXES, UNPACKAGED_CONTENT];
+
+/// Layers that may not be distributed are not carried.
+pub const FOREIGN_LAYERS: &str = "foreign-layers";
+
+/// Indexes of which not all manifests are carried.
+pub use crate::sparse::FEATURE as SPARSE_INDEXES;
+
+/// Images and charts that belong to no package.
+pub const UNPACKAGED_CONTENT: &str = "unpackaged-content";
 
 /// Names of features that are planned; nobody may use them for something else.
 pub const RESERVED_FEATURES: &[&str] = &[

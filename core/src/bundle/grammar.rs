@@ -7,14 +7,17 @@ use super::error::FormatError;
 use super::format::{
     FEATURES, MAX_BLOBS, MAX_ENTRIES, MAX_EXTENSIONS, MAX_INDEX, MAX_INNER, MAX_MANIFESTS,
     MAX_REASON, MAX_REPOSITORIES, MAX_ROOT, MAX_ROOTS, MAX_SIGNATURE_FILE, MAX_WORD,
+    SPARSE_INDEXES, UNPACKAGED_CONTENT,
 };
 use super::head::{
-    Class, FORMAT, Head, HeadBlob, HeadChart, HeadFile, HeadReferrer, HeadRepository, Hole,
+    ATTESTATION, Class, FORMAT, Head, HeadBlob, HeadChart, HeadFile, HeadImage, HeadReferrer,
+    HeadRepository, Hole, REFERRERS,
 };
 use crate::carried;
-use crate::descriptor::{Descriptor, media_type};
+use crate::descriptor::{Descriptor, Platform, media_type};
 use crate::digest::Digest;
 use crate::error::shown;
+use crate::file;
 use crate::manifest::MAX_MANIFEST;
 use crate::name::{PackageName, Tag};
 use crate::reference::Reference;
@@ -41,6 +44,8 @@ pub(super) fn check(head: &Head) -> Result {
     let context = Context { packages, blobs };
     check_charts(head, &context)?;
     check_references(head, &context)?;
+    check_sparse(head)?;
+    check_unpackaged(head)?;
     check_referrers(head, &context)?;
     check_holes(head)?;
     check_extensions(head)
@@ -389,6 +394,7 @@ fn check_charts(head: &Head, context: &Context<'_>) -> Result {
     ascending(&head.charts, "charts", HeadChart::order, name)?;
     for chart in &head.charts {
         let of = format!("chart {}", shown(&name(chart)));
+        not_of_files(&of, chart.repository.host())?;
         word("chart name", &chart.name)?;
         if chart.name.contains('/') {
             return fail(format!("{of}: a chart's name has no '/'"));
@@ -424,6 +430,7 @@ fn check_references(head: &Head, context: &Context<'_>) -> Result {
     )?;
     for tree in &head.trees {
         let of = format!("tree {}", tree.reference);
+        not_of_files(&of, tree.reference.host())?;
         pinned(&tree.reference, &tree.manifest)?;
         context.manifest(&of, &tree.manifest)?;
         context.pinned_by(&of, &tree.packages)?;
@@ -445,18 +452,97 @@ fn check_references(head: &Head, context: &Context<'_>) -> Result {
             Ord::cmp,
             ToString::to_string,
         )?;
-        for platform in &image.platforms {
-            word("operating system", &platform.os)?;
-            word("architecture", &platform.architecture)?;
-            for text in [&platform.variant, &platform.os_version]
-                .into_iter()
-                .flatten()
-            {
-                word("platform", text)?;
-            }
-        }
+        image.platforms.iter().try_for_each(check_platform)?;
+        check_file(image)?;
     }
     Ok(())
+}
+
+/// Nothing but files lies where files do.
+fn not_of_files(of: &str, host: &str) -> Result {
+    match host == file::HOST {
+        false => Ok(()),
+        true => fail(format!(
+            "{of}: {host} is the place of files, and it is none"
+        )),
+    }
+}
+
+/// A file lies where its name says, and nothing else lies there.
+fn check_file(image: &HeadImage) -> Result {
+    let own = match &image.file {
+        Some(name) => {
+            let reference = name.reference().pinned(image.manifest.digest);
+            image.reference == reference && image.is_unpackaged() && image.platforms.is_empty()
+        }
+        None => image.reference.host() != file::HOST,
+    };
+    match own {
+        true => Ok(()),
+        false => fail(format!(
+            "image {} is no file as files are carried, and has the place of one",
+            image.reference
+        )),
+    }
+}
+
+fn check_platform(platform: &Platform) -> Result {
+    word("operating system", &platform.os)?;
+    word("architecture", &platform.architecture)?;
+    let more = [&platform.variant, &platform.os_version];
+    let mut more = more.into_iter().flatten();
+    more.try_for_each(|text| word("platform", text))
+}
+
+/// What is left out of indexes needs the feature, and is of the kind that may be left out.
+fn check_sparse(head: &Head) -> Result {
+    let name = ToString::to_string;
+    ascending(&head.platforms, "platforms", Ord::cmp, name)?;
+    for platform in &head.platforms {
+        check_platform(platform)?;
+        if platform.os_version.is_some() {
+            return fail(format!("platforms: {platform} has a version of its system"));
+        }
+    }
+    let sparse = head.images.iter().find(|image| image.sparse);
+    let hole = head.holes.iter().find(|hole| hole.kind == ATTESTATION);
+    let what = if !head.platforms.is_empty() {
+        "the list \"platforms\"".to_owned()
+    } else if let Some(image) = sparse {
+        format!("image {}, which is sparse,", image.reference)
+    } else if let Some(hole) = hole {
+        format!("the hole {ATTESTATION} of {},", shown(&hole.of))
+    } else if head.requires(SPARSE_INDEXES) {
+        return fail(format!(
+            "nothing in it needs the feature \"{SPARSE_INDEXES}\""
+        ));
+    } else {
+        return Ok(());
+    };
+    if head.requires(SPARSE_INDEXES) {
+        return Ok(());
+    }
+    fail(format!("{what} needs the feature \"{SPARSE_INDEXES}\""))
+}
+
+/// Content without a package needs the feature, and nobody pins it.
+fn check_unpackaged(head: &Head) -> Result {
+    let image = head.images.iter().find(|image| image.is_unpackaged());
+    if let Some(image) = image.filter(|image| image.pinned) {
+        return fail(format!(
+            "image {}: no package is said to pin it, and that it is pinned",
+            image.reference
+        ));
+    }
+    match (head.has_unpackaged(), head.requires(UNPACKAGED_CONTENT)) {
+        (true, false) => fail(format!(
+            "content that belongs to no package needs the feature \"{UNPACKAGED_CONTENT}\""
+        )),
+        (false, true) => fail(format!(
+            "nothing in it needs the feature \"{UNPACKAGED_CONTENT}\""
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_referrers(head: &Head, context: &Context<'_>) -> Result {
@@ -465,6 +551,8 @@ fn check_referrers(head: &Head, context: &Context<'_>) -> Result {
     ascending(&head.referrers, "referrers", HeadReferrer::order, name)?;
     for referrer in &head.referrers {
         let of = format!("referrer {}", shown(&name(referrer)));
+        let host = referrer.repository.split('/').next().unwrap_or_default();
+        not_of_files(&of, host)?;
         check_upstream(&of, &referrer.repository, &referrer.subject)?;
         context.manifest(&of, &referrer.manifest)?;
     }
@@ -488,10 +576,11 @@ fn check_holes(head: &Head) -> Result {
     ascending(&head.holes, "holes", Ord::cmp, name)?;
     for hole in &head.holes {
         let of = format!("hole {}", shown(&name(hole)));
-        // Leaving out parts of an image would let whoever makes the bundle strip it of all of
-        // them; that needs a required feature which says what was asked for.
-        if hole.kind != "referrers" {
-            return fail(format!("{of}: its kind is not referrers"));
+        // What runs is never a hole: a bundle says by "platforms" what was asked for.
+        if hole.kind != REFERRERS && hole.kind != ATTESTATION {
+            return fail(format!(
+                "{of}: its kind is neither {REFERRERS} nor {ATTESTATION}"
+            ));
         }
         match hole
             .of

@@ -21,6 +21,7 @@ use super::{grammar, json};
 use crate::descriptor::{Descriptor, Platform};
 use crate::digest::Digest;
 use crate::error::shown;
+use crate::file::FileName;
 use crate::location::CanonicalUrl;
 use crate::name::{PackageName, Tag};
 use crate::reference::Reference;
@@ -62,6 +63,14 @@ pub struct Head {
     /// Images, sorted by reference.
     #[serde(deserialize_with = "bounded::<_, _, MAX_ENTRIES>")]
     pub images: Vec<HeadImage>,
+    /// The platforms that were asked for, sorted; empty: all that the images are for (feature
+    /// `sparse-indexes`).
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::<_, _, FEW>"
+    )]
+    pub platforms: Vec<Platform>,
     /// Referrers, sorted by (repository, subject, digest).
     #[serde(deserialize_with = "bounded::<_, _, MAX_ENTRIES>")]
     pub referrers: Vec<HeadReferrer>,
@@ -139,7 +148,8 @@ pub struct HeadChart {
     pub archive: Digest,
     /// The manifest that carries it: the registry's own, or built here for a classic one.
     pub manifest: Descriptor,
-    /// Packages that pin it, sorted.
+    /// Packages that pin it, sorted; none where it belongs to no package (feature
+    /// `unpackaged-content`).
     #[serde(deserialize_with = "bounded::<_, _, MAX_ENTRIES>")]
     pub packages: Vec<PackageName>,
 }
@@ -168,11 +178,18 @@ pub struct HeadImage {
     /// Platforms carried, sorted; empty where the image does not say.
     #[serde(deserialize_with = "bounded::<_, _, FEW>")]
     pub platforms: Vec<Platform>,
-    /// Packages that pin it, sorted.
+    /// Packages that name it, sorted; none where it belongs to no package (feature
+    /// `unpackaged-content`).
     #[serde(deserialize_with = "bounded::<_, _, MAX_ENTRIES>")]
     pub packages: Vec<PackageName>,
     /// False when no signed package pins it and the bundle's word is all there is.
     pub pinned: bool,
+    /// The name of the file it is, where it is one ([`crate::file`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileName>,
+    /// Something its index names is not carried (feature `sparse-indexes`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sparse: bool,
     /// Its tag goes to another image of this bundle, as decided when that was created; this
     /// one is found by digest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -194,11 +211,18 @@ pub struct HeadReferrer {
     pub tag: Option<Tag>,
 }
 
+/// The kind of a hole where a look-up of referrers failed.
+pub const REFERRERS: &str = "referrers";
+
+/// The kind of a hole where an index names an attestation that its registry does not have.
+pub const ATTESTATION: &str = "attestation";
+
 /// Something that should be here and is not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hole {
-    /// `referrers`: a look-up failed. Images are always whole.
+    /// `referrers`: a look-up failed. `attestation`: an index names an attestation that its
+    /// registry does not have. Images themselves are always whole.
     pub kind: String,
     /// `host/path@digest` of what it is about.
     pub of: String,
@@ -376,6 +400,7 @@ impl Head {
             charts: Vec::new(),
             trees: Vec::new(),
             images: Vec::new(),
+            platforms: Vec::new(),
             referrers: Vec::new(),
             holes: Vec::new(),
             blobs: Vec::new(),
@@ -408,6 +433,7 @@ impl Head {
             image.packages.sort();
             image.platforms.sort();
         }
+        self.platforms.sort();
         self.referrers.sort_by(HeadReferrer::order);
         self.holes.sort();
         self.blobs.sort_by(HeadBlob::order);
@@ -439,6 +465,10 @@ impl Head {
         json::write_list(&self.images, &mut out)?;
         out.extend_from_slice(b",\"packages\":");
         json::write_list(&self.packages, &mut out)?;
+        if !self.platforms.is_empty() {
+            out.extend_from_slice(b",\"platforms\":");
+            json::write_list(&self.platforms, &mut out)?;
+        }
         out.extend_from_slice(b",\"referrers\":");
         json::write_list(&self.referrers, &mut out)?;
         out.extend_from_slice(b",\"repositories\":");
@@ -502,7 +532,32 @@ impl Default for Head {
     }
 }
 
+impl Head {
+    /// Whether readers must know the feature `name`.
+    pub fn requires(&self, name: &str) -> bool {
+        self.requires.iter().any(|feature| feature == name)
+    }
+
+    /// Whether something in it belongs to no package.
+    pub fn has_unpackaged(&self) -> bool {
+        self.images.iter().any(HeadImage::is_unpackaged)
+            || self.charts.iter().any(HeadChart::is_unpackaged)
+    }
+}
+
+impl HeadImage {
+    /// Whether it belongs to no package.
+    pub fn is_unpackaged(&self) -> bool {
+        self.packages.is_empty()
+    }
+}
+
 impl HeadChart {
+    /// Whether it belongs to no package.
+    pub fn is_unpackaged(&self) -> bool {
+        self.packages.is_empty()
+    }
+
     /// The order of charts in a head.
     pub fn order(a: &HeadChart, b: &HeadChart) -> Ordering {
         (&a.repository, &a.name, &a.version).cmp(&(&b.repository, &b.name, &b.version))

@@ -19,7 +19,7 @@ const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// What containerd names an image by.
 const IMAGE_NAME: &str = "io.containerd.image.name";
 
-/// Place of a chart or tree in a mirror; no tool takes it for the name of an image.
+/// Place of a chart, a tree or an image in part; no tool takes it for the name of an image.
 const REFERENCE: &str = "dev.kubepkg.reference";
 
 #[derive(Serialize)]
@@ -63,6 +63,14 @@ pub(super) fn index(head: &Head) -> Result<Vec<u8>, FormatError> {
 }
 
 fn image(image: &HeadImage) -> Descriptor {
+    // Under the name of an image, runtimes want all of its index (containerd #11344), and
+    // something they can unpack.
+    if image.sparse || image.file.is_some() {
+        return annotated(
+            &image.manifest,
+            named(REFERENCE, image.reference.to_string()),
+        );
+    }
     let mut annotations = named(REF_NAME, image.reference.to_string());
     if let Some(tag) = image.reference.tag().filter(|_| !image.untagged) {
         annotations.insert(

@@ -4,6 +4,7 @@
 //! on its files, a server on its memory, so the two cannot drift apart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ pub struct TagEntry {
     pub origin: Option<Box<Origin>>,
 }
 
-/// The signed package a tag came with. Only the same entry and package may move the tag, to
+/// The signed package a tag came with; empty where a bundle brought it and no package names it. Only the same entry and package may move the tag, to
 /// the same or a newer version and build (design page "bundle format").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -77,6 +78,33 @@ pub struct Origin {
     pub version: String,
     /// Package build.
     pub build: u32,
+}
+
+impl Origin {
+    /// Of what a bundle brought that belongs to no package.
+    pub fn of_bundle() -> Origin {
+        Origin {
+            entry: String::new(),
+            package: String::new(),
+            version: String::new(),
+            build: 0,
+        }
+    }
+
+    /// Whether no package, but a bundle, brought it.
+    pub fn is_of_bundle(&self) -> bool {
+        self.entry.is_empty() && self.package.is_empty()
+    }
+}
+
+/// The release it came with, in words.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_of_bundle() {
+            return f.write_str("a bundle, of no package");
+        }
+        write!(f, "{} {}", self.package, self.version)
+    }
 }
 
 /// One repository: everything that can be asked of it by name.

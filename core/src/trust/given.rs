@@ -105,6 +105,15 @@ impl Classify for GivenError {
 }
 
 impl Given {
+    /// Whether it names keys or entries.
+    pub fn names_somebody(&self) -> bool {
+        !(self.entries.is_empty()
+            && self.keys.is_empty()
+            && self.by_url.is_empty()
+            && self.root_keys.is_empty()
+            && self.root_by_url.is_empty())
+    }
+
     /// The trust entry of each of `urls`, in their order.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! The server's answers: the registry API, and beside it, for reading, repository files and charts beside it.
+//! The server's answers: the registry API, and beside it, for reading, repository files, charts
+//! and other files.
 //!
 //! Every answer is given from one snapshot of the names, so within a request everything fits
 //! together; HEAD is answered from the snapshot alone and touches no file. Bytes go out as
@@ -12,6 +13,7 @@ mod charts;
 mod conditional;
 mod content;
 mod error;
+mod files;
 mod handoff;
 mod health;
 mod lists;
@@ -427,6 +429,11 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
     } else if let Some(rest) = path.strip_prefix("/charts/") {
         match names(shared).await {
             Ok(names) => charts::answer(shared, asking, &names, rest).await,
+            Err(error) => Err(error),
+        }
+    } else if let Some(rest) = path.strip_prefix("/files/") {
+        match names(shared).await {
+            Ok(names) => files::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
         }
     } else if let (Some(maker), Some(rest)) = (&shared.settings, path.strip_prefix("/node-config/"))

@@ -5,6 +5,7 @@
 mod blobs;
 mod charts;
 mod client;
+mod files;
 mod fixture;
 mod lists;
 mod manifests;

@@ -6,6 +6,7 @@ mod split;
 
 use std::collections::BTreeMap;
 
+use kubepkg_core::Digest;
 use kubepkg_core::version::Version;
 use kubepkg_core::yaml::{Node, Value, go};
 
@@ -27,6 +28,8 @@ pub(crate) struct HelmVersion {
     pub(crate) version: String,
     /// The addresses of its archive, absolute or relative to the index; at least one.
     pub(crate) urls: Vec<String>,
+    /// The SHA-256 of its archive, where the index gives one that reads.
+    pub(crate) digest: Option<Digest>,
 }
 
 impl HelmVersion {
@@ -40,7 +43,14 @@ impl HelmVersion {
             return None;
         };
         let urls: Vec<String> = urls.iter().filter_map(text).take(MAX_URLS).collect();
+        // `helm repo index` writes the bare digits, other tools with the algorithm
+        let digest = node.member("digest").and_then(text);
+        let digest = digest.and_then(|digest| {
+            let digits = digest.strip_prefix("sha256:").unwrap_or(&digest);
+            format!("sha256:{digits}").parse().ok()
+        });
         Some(HelmVersion {
+            digest,
             version: node.member("version").and_then(text)?,
             urls,
         })

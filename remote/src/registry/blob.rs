@@ -15,11 +15,12 @@ use kubepkg_core::digest::{Algorithm, Hasher};
 use kubepkg_core::{Descriptor, Digest, Reference};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use url::Url;
 
 use super::endpoint::{Endpoint, Purpose};
 use super::{Registry, Servers, header_text, refusal};
-use crate::error::{Fault, RemoteError};
-use crate::http::Answer;
+use crate::error::{Fault, RemoteError, shown_url};
+use crate::http::{Answer, Ask, Way};
 use crate::options::Progress;
 use crate::retry::Tries;
 
@@ -104,6 +105,46 @@ impl Registry {
         }
     }
 
+    /// Downloads `blob` from `url`, a place outside registries that its descriptor names
+    /// (foreign layers), under the same rules. The host there learns nothing of who we are.
+    ///
+    /// # Errors
+    /// As [`Registry::download`]; also a `url` that is not http or https.
+    pub async fn download_from_url<S: BlobSink>(
+        &self,
+        url: &str,
+        blob: &Descriptor,
+        sink: S,
+        progress: &dyn Progress,
+    ) -> Result<S, RemoteError> {
+        let parsed = Url::parse(url).ok();
+        let Some(url) = parsed.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+            let fault = Fault::Url("it is not an http or https URL".to_owned());
+            return Err(RemoteError::new(crate::error::shown(url), fault));
+        };
+        let place = shown_url(&url);
+        let mut writer = Writer::start(sink, blob.digest.algorithm());
+        let mut have = (0, 0);
+        let mut received = Ok(End::Body);
+        if blob.size > 0 {
+            let counts = (&mut have.0, &mut have.1);
+            let at = At::Url(&url);
+            received = self
+                .receive_from(at, &place, blob, &mut writer, counts, progress)
+                .await;
+        }
+        // also where it failed: nobody else may write to this place before this one is done
+        let written = writer.finish().await;
+        received?;
+        let (filled, got) = written.map_err(|e| RemoteError::new(&*place, Fault::Sink(e)))?;
+        if got == blob.digest {
+            return Ok(filled);
+        }
+        progress.again(blob.size);
+        let (expected, got) = (Box::new(blob.digest), Box::new(got));
+        Err(RemoteError::new(place, Fault::Digest { expected, got }))
+    }
+
     /// A whole blob of at most `limit` bytes.
     ///
     /// # Errors
@@ -136,10 +177,8 @@ impl Registry {
         let (answer, start, place) = loop {
             let place = servers.at().place(&what);
             let mut tries = self.inner.http.tries();
-            match self
-                .open(servers.at(), &place, blob, offset, &mut tries)
-                .await
-            {
+            let at = At::Registry(servers.at());
+            match self.open(at, &place, blob, offset, &mut tries).await {
                 Ok((answer, start)) => break (answer, start, place),
                 Err(error) => servers.next(error)?,
             }
@@ -198,20 +237,31 @@ impl Registry {
         progress: &dyn Progress,
     ) -> Result<(S, Digest), RemoteError> {
         let mut writer = Writer::start(sink, blob.digest.algorithm());
-        let mut have = 0;
-        let mut furthest = 0;
+        let received = self
+            .receive_of(servers, what, blob, &mut writer, progress)
+            .await;
+        // also where it failed: nobody else may write to this place before this one is done
+        let written = writer.finish().await;
+        received?;
+        let place = servers.at().place(what);
+        written.map_err(|e| RemoteError::new(place, Fault::Sink(e)))
+    }
+
+    async fn receive_of<S: BlobSink>(
+        &self,
+        servers: &mut Servers,
+        what: &str,
+        blob: &Descriptor,
+        writer: &mut Writer<S>,
+        progress: &dyn Progress,
+    ) -> Result<(), RemoteError> {
+        let (mut have, mut furthest) = (0, 0);
         while have < blob.size {
             let place = servers.at().place(what);
-            let at = servers.at();
+            let at = At::Registry(servers.at());
+            let counts = (&mut have, &mut furthest);
             match self
-                .receive_from(
-                    at,
-                    &place,
-                    blob,
-                    &mut writer,
-                    (&mut have, &mut furthest),
-                    progress,
-                )
+                .receive_from(at, &place, blob, writer, counts, progress)
                 .await
             {
                 Ok(End::SinkGone) => break,
@@ -226,11 +276,7 @@ impl Registry {
                 }
             }
         }
-        let place = servers.at().place(what);
-        writer
-            .finish()
-            .await
-            .map_err(|e| RemoteError::new(place, Fault::Sink(e)))
+        Ok(())
     }
 
     /// Receives what is missing of `blob` from one server. `have` is how much is there, and
@@ -238,14 +284,17 @@ impl Registry {
     /// that cuts every answer would be asked for ever.
     async fn receive_from<S: BlobSink>(
         &self,
-        at: &Endpoint,
+        at: At<'_>,
         place: &str,
         blob: &Descriptor,
         writer: &mut Writer<S>,
         (have, furthest): (&mut u64, &mut u64),
         progress: &dyn Progress,
     ) -> Result<End, RemoteError> {
-        let mut tries = self.tries(at);
+        let mut tries = match at {
+            At::Registry(at) => self.tries(at),
+            At::Url(_) => self.inner.http.tries(),
+        };
         loop {
             let (mut answer, start) = self.open(at, place, blob, *have, &mut tries).await?;
             if start != *have {
@@ -281,14 +330,20 @@ impl Registry {
     /// or 0 from a registry that knows no ranges.
     async fn open(
         &self,
-        at: &Endpoint,
+        at: At<'_>,
         place: &str,
         blob: &Descriptor,
         offset: u64,
         tries: &mut Tries,
     ) -> Result<(Answer, u64), RemoteError> {
         let wrong = |fault| RemoteError::new(place, fault);
-        let mut ask = self.ask(at, place, &format!("blobs/{}", blob.digest))?;
+        let mut ask = match at {
+            At::Registry(at) => self.ask(at, place, &format!("blobs/{}", blob.digest))?,
+            At::Url(url) => Ask {
+                line: Way::Foreign,
+                ..Ask::get(url.clone())
+            },
+        };
         ask.headers.remove(header::ACCEPT);
         let mut answer = None;
         if offset > 0 {
@@ -297,7 +352,7 @@ impl Registry {
             let range =
                 HeaderValue::try_from(range).map_err(|e| wrong(Fault::Url(e.to_string())))?;
             ask.headers.insert(header::RANGE, range);
-            let ranged = self.send(at, place, &ask, tries).await?;
+            let ranged = self.send_to(at, place, &ask, tries).await?;
             ask.headers.remove(header::RANGE);
             if ranged.response.status() != StatusCode::RANGE_NOT_SATISFIABLE {
                 answer = Some(ranged);
@@ -307,7 +362,7 @@ impl Registry {
         }
         let answer = match answer {
             Some(answer) => answer,
-            None => self.send(at, place, &ask, tries).await?,
+            None => self.send_to(at, place, &ask, tries).await?,
         };
         let headers = answer.response.headers();
         let (start, length) = match answer.response.status() {
@@ -325,6 +380,30 @@ impl Registry {
                 got: announced,
             })),
             _ => Ok((answer, start)),
+        }
+    }
+}
+
+/// Where a blob is asked for.
+#[derive(Clone, Copy)]
+enum At<'a> {
+    /// In a repository.
+    Registry(&'a Endpoint),
+    /// Elsewhere.
+    Url(&'a Url),
+}
+
+impl Registry {
+    async fn send_to(
+        &self,
+        at: At<'_>,
+        place: &str,
+        ask: &Ask,
+        tries: &mut Tries,
+    ) -> Result<Answer, RemoteError> {
+        match at {
+            At::Registry(at) => self.send(at, place, ask, tries).await,
+            At::Url(_) => self.inner.http.send(place, ask, tries).await,
         }
     }
 }

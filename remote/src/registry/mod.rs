@@ -1,7 +1,7 @@
 //! OCI registries: manifests, blobs and referrers are read, blobs and manifests written.
 //!
-//! Content is returned as the bytes that came. Foreign layers (`urls` in a descriptor) are
-//! never followed: what is not in the registry is not there.
+//! Content is returned as the bytes that came. The `urls` of a descriptor (foreign layers)
+//! are followed only by [`Registry::download_from_url`], when somebody asks for that.
 //!
 //! Where settings name mirrors for a host, these are asked first, in their order. What one
 //! does not have, or cannot give, is asked of the next; the registry itself comes last, and

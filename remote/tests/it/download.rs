@@ -321,3 +321,31 @@ async fn a_server_without_ranges_that_cuts_every_answer_is_given_up() {
     assert!(matches!(error.fault(), Fault::Cut { .. }), "{error}");
     assert!(server.seen().len() < 12, "{}", server.seen().len());
 }
+
+#[tokio::test]
+async fn a_blob_from_elsewhere_is_checked_and_continued() {
+    let bytes = noise(3_000_000);
+    let body = bytes.clone();
+    let cut = AtomicUsize::new(0);
+    let server = Server::start(move |seen| {
+        let first = cut.fetch_add(1, Ordering::Relaxed) == 0;
+        serve_blob(seen, &body, if first { 2_000_000 } else { usize::MAX })
+    })
+    .await;
+    let registry = client().registry();
+    let url = format!("http://{}/layers/windows", server.host());
+    let get = async |url: &str, of: &[u8]| {
+        let blob = blob(of);
+        registry
+            .download_from_url(url, &blob, Vec::new(), &())
+            .await
+    };
+    assert_eq!(get(&url, &bytes).await.unwrap(), bytes);
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2);
+    assert!(range(&seen[1]).is_some(), "continued where it was cut");
+    let other = noise(2_999_999);
+    assert!(get(&url, &other).await.is_err(), "another length");
+    let error = get("file:///etc/passwd", &bytes).await.unwrap_err();
+    assert!(error.to_string().contains("http"), "{error}");
+}

@@ -128,6 +128,8 @@ impl Forge {
             platforms,
             packages: names(packages),
             pinned: true,
+            file: None,
+            sparse: false,
             untagged: false,
         });
     }

@@ -189,7 +189,7 @@ fn parts_of_a_head_agree() {
             h.referrers[0].repository = "Docker.io/x".to_owned();
         }),
         ("its archive", |h| h.charts[0].archive = Digest::sha256("x")),
-        ("its kind is not referrers", |h| {
+        ("its kind is neither referrers", |h| {
             h.holes.push(Hole {
                 kind: "other".to_owned(),
                 of: format!("ghcr.io/a/b@{}", Digest::sha256("x")),

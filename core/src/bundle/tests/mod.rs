@@ -3,6 +3,7 @@
 mod closure;
 mod damage;
 mod head;
+mod partial;
 mod properties;
 mod sample;
 mod tools;

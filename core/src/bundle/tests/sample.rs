@@ -95,6 +95,8 @@ impl Sample {
                 .collect(),
             packages: vec!["web".parse().unwrap()],
             pinned: true,
+            file: None,
+            sparse: false,
             untagged: false,
         });
     }

@@ -7,12 +7,13 @@ use super::charts;
 use super::fault::{ClosureError, Fault, MAX_MEMBERSHIPS};
 use super::node::{MAX_ANNOTATIONS, Node};
 use super::placement::Upstream;
-use crate::bundle::format::{MAX_REFERRER_DEPTH, MAX_REFERRERS};
-use crate::bundle::head::{Class, Head, HeadBlob, HeadChart, HeadImage, HeadReferrer};
-use crate::descriptor::{Descriptor, Platform};
+use crate::bundle::format::{FOREIGN_LAYERS, MAX_REFERRER_DEPTH, MAX_REFERRERS};
+use crate::bundle::head::{ATTESTATION, Class, Head, HeadBlob, HeadChart, HeadImage, HeadReferrer};
+use crate::descriptor::{Descriptor, Platform, media_type};
 use crate::digest::{Algorithm, Digest};
 use crate::error::shown;
 use crate::manifest::{Content, MAX_NESTING, Manifest};
+use crate::sparse;
 
 /// Most faults that are kept; a hostile bundle could have millions.
 const MAX_FAULTS: usize = 10_000;
@@ -21,6 +22,9 @@ const MAX_FAULTS: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct Closure {
     pub(super) manifests: BTreeMap<Digest, Node>,
+    /// Layers that are not carried because they may not be distributed, and the first place
+    /// where each is said to be.
+    elsewhere: BTreeMap<Digest, Option<String>>,
     pub(super) members: BTreeMap<Upstream, BTreeSet<Digest>>,
 }
 
@@ -46,7 +50,23 @@ impl Closure {
         Some(layers.chain(node.children.iter().copied()).collect())
     }
 
-    /// The platforms an image is for, as its index says. Empty for a plain manifest, which says
+    /// The platforms an image is for, as its index says, and that are not carried, at any depth
+    /// of it.
+    pub fn left_out(&self, digest: &Digest) -> &[Platform] {
+        self.manifests
+            .get(digest)
+            .map_or(&[], |node| node.left_out.as_slice())
+    }
+
+    /// The layers that are not carried because they may not be distributed, each with the
+    /// first place where its manifest says that it is.
+    pub fn elsewhere(&self) -> impl Iterator<Item = (&Digest, Option<&str>)> {
+        self.elsewhere
+            .iter()
+            .map(|(digest, place)| (digest, place.as_deref()))
+    }
+
+    /// The platforms of an image that are carried, as its index says. Empty for a plain manifest, which says
     /// it only in its config.
     pub fn platforms(&self, digest: &Digest) -> &[Platform] {
         let node = self.manifests.get(digest);
@@ -65,12 +85,16 @@ pub fn closure<E: From<ClosureError>>(
     let mut walk = Walk {
         blobs: head.blobs.iter().map(|blob| (blob.digest, blob)).collect(),
         read,
+        wanted: &head.platforms,
+        holes: holes(head),
+        foreign: head.requires(FOREIGN_LAYERS),
         found: Closure::default(),
         done: HashMap::new(),
         active: HashSet::new(),
         uses: HashMap::new(),
         broken: HashSet::new(),
         missing: HashSet::new(),
+        absent: HashSet::new(),
         memberships: 0,
         too_wide: false,
         incomplete: false,
@@ -96,9 +120,21 @@ fn hole_digest(of: &str) -> Option<Digest> {
     of.split_once('@')?.1.parse().ok()
 }
 
+/// The attestations that are said to be missing.
+fn holes(head: &Head) -> HashSet<Digest> {
+    let holes = head.holes.iter().filter(|hole| hole.kind == ATTESTATION);
+    holes.filter_map(|hole| hole_digest(&hole.of)).collect()
+}
+
 struct Walk<'a, F> {
     blobs: HashMap<Digest, &'a HeadBlob>,
     read: F,
+    /// The platforms the bundle is made for.
+    wanted: &'a [Platform],
+    /// Attestations that may be missing.
+    holes: HashSet<Digest>,
+    /// Whether layers that may not be distributed may be missing.
+    foreign: bool,
     found: Closure,
     /// Manifests walked with the class of their layers, and how many indexes lie in and below.
     done: HashMap<(Digest, Class), usize>,
@@ -108,6 +144,8 @@ struct Walk<'a, F> {
     /// Manifests that were read and are none; they are not read again.
     broken: HashSet<Digest>,
     missing: HashSet<Digest>,
+    /// The attestations of [`Walk::holes`] that an index names and that are missing.
+    absent: HashSet<Digest>,
     memberships: usize,
     too_wide: bool,
     /// Some manifest could not be followed; what lies below it is then named by nobody.
@@ -124,6 +162,8 @@ struct At<'a> {
     depth: usize,
     /// Who names what is visited.
     by: &'a str,
+    /// It is part of an image, of which platforms may be left out.
+    image: bool,
 }
 
 impl<F, E> Walk<'_, F>
@@ -140,19 +180,21 @@ where
         for chart in &head.charts {
             let by = format!("chart {} {}", chart.name, chart.version);
             let upstream = Upstream::chart(&chart.repository, &chart.name);
-            self.root(&chart.manifest, Class::Chart, &by, upstream)?;
+            self.root(&chart.manifest, Class::Chart, false, &by, upstream)?;
             self.check_chart(chart);
         }
         for tree in &head.trees {
             let by = format!("tree {}", tree.reference);
             let upstream = Upstream::registry(tree.reference.host(), tree.reference.path());
-            self.root(&tree.manifest, Class::Tree, &by, upstream)?;
+            self.root(&tree.manifest, Class::Tree, false, &by, upstream)?;
         }
         for image in &head.images {
             let by = format!("image {}", image.reference);
             let upstream = Upstream::registry(image.reference.host(), image.reference.path());
-            self.root(&image.manifest, Class::Layer, &by, upstream)?;
+            self.root(&image.manifest, Class::Layer, true, &by, upstream)?;
             self.check_platforms(image);
+            self.check_sparse(image);
+            self.check_file(image);
         }
         Ok(())
     }
@@ -161,6 +203,7 @@ where
         &mut self,
         manifest: &Descriptor,
         layers: Class,
+        image: bool,
         by: &str,
         upstream: Upstream,
     ) -> Result<(), E> {
@@ -168,6 +211,7 @@ where
             layers,
             depth: 0,
             by,
+            image,
         };
         self.visit(manifest, at)?;
         if self.memberships > MAX_MEMBERSHIPS {
@@ -228,7 +272,7 @@ where
             }
             return Ok(below);
         }
-        let Some(manifest) = self.load(descriptor)? else {
+        let Some(manifest) = self.load(descriptor, at.image)? else {
             self.broken.insert(digest);
             self.incomplete = true;
             return Ok(0);
@@ -259,6 +303,7 @@ where
                     below = below.max(self.visit(child, at)?);
                 }
                 self.active.remove(&digest);
+                self.lacks_below(digest, &children);
                 below + 1
             }
         };
@@ -267,7 +312,7 @@ where
     }
 
     /// Reads a manifest and keeps what is needed of it. `None` when it is no sound one.
-    fn load(&mut self, descriptor: &Descriptor) -> Result<Option<Manifest>, E> {
+    fn load(&mut self, descriptor: &Descriptor, image: bool) -> Result<Option<Manifest>, E> {
         let digest = descriptor.digest;
         let Some(blob) = self.blobs.get(&digest).copied() else {
             return Ok(None);
@@ -277,14 +322,20 @@ where
             self.fault(Fault::Damaged { digest });
             return Ok(None);
         }
-        let manifest = match Manifest::parse(&bytes, Some(&descriptor.media_type)) {
+        let mut manifest = match Manifest::parse(&bytes, Some(&descriptor.media_type)) {
             Ok(manifest) => manifest,
             Err(source) => {
                 self.fault(Fault::Manifest { digest, source });
                 return Ok(None);
             }
         };
-        let node = Node::of(&manifest, blob.size);
+        let lacks = self.take_out(digest, image, &mut manifest.content);
+        let mut node = Node::of(&manifest, blob.size);
+        if let Some(platforms) = &lacks
+            && !node.lacks(true, platforms.iter())
+        {
+            self.fault(Fault::LeftOut { digest });
+        }
         let size = node.kept_text();
         if size > MAX_ANNOTATIONS {
             self.fault(Fault::Annotations { digest, size });
@@ -292,6 +343,73 @@ where
         }
         self.found.manifests.insert(digest, node);
         Ok(Some(manifest))
+    }
+
+    /// Takes out of a manifest what a bundle of these platforms does not carry. Of an index
+    /// that lacks something, gives the platforms left out.
+    fn take_out(
+        &mut self,
+        digest: Digest,
+        image: bool,
+        content: &mut Content,
+    ) -> Option<Vec<Platform>> {
+        match content {
+            Content::Index(children) => {
+                // trees and referrers are small, and nobody could tell what they lack
+                let wanted = if image { self.wanted } else { &[] };
+                let selection = sparse::select(children, wanted);
+                if selection.is_empty() {
+                    self.fault(Fault::NoPlatform { digest });
+                }
+                let platforms = selection.platforms().cloned().collect();
+                let all = children.len();
+                let kept: Vec<Descriptor> = selection.kept.into_iter().cloned().collect();
+                *children = kept;
+                children.retain(|child| {
+                    let absent = image
+                        && sparse::is_attestation(child)
+                        && self.holes.contains(&child.digest)
+                        && !self.blobs.contains_key(&child.digest);
+                    if absent {
+                        self.absent.insert(child.digest);
+                    }
+                    !absent
+                });
+                (children.len() < all).then_some(platforms)
+            }
+            Content::Image { layers, .. } => {
+                if self.foreign {
+                    layers.retain(|layer| {
+                        let absent = media_type::is_foreign_layer(&layer.media_type)
+                            && !self.blobs.contains_key(&layer.digest);
+                        if absent {
+                            let place = layer.urls.first().map(|url| shown(url));
+                            self.found.elsewhere.insert(layer.digest, place);
+                        }
+                        !absent
+                    });
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes of an index what its `children` lack.
+    fn lacks_below(&mut self, digest: Digest, children: &[Descriptor]) {
+        let Some(mut node) = self.found.manifests.remove(&digest) else {
+            return;
+        };
+        let below = children
+            .iter()
+            .filter_map(|child| self.found.manifests.get(&child.digest));
+        let mut fits = true;
+        for child in below {
+            fits &= node.lacks(child.sparse, child.left_out.iter());
+        }
+        self.found.manifests.insert(digest, node);
+        if !fits {
+            self.fault(Fault::LeftOut { digest });
+        }
     }
 
     /// Notes a use of a blob. Gives whether it is there, with the right size.
@@ -359,6 +477,40 @@ where
         });
     }
 
+    /// An image says whether all of it is here.
+    fn check_sparse(&mut self, image: &HeadImage) {
+        let Some(node) = self.found.manifests.get(&image.manifest.digest) else {
+            return;
+        };
+        if node.sparse != image.sparse {
+            let said = if image.sparse { "sparse" } else { "whole" };
+            self.fault(Fault::Sparse {
+                image: image.reference.to_string(),
+                said,
+            });
+        }
+    }
+
+    /// The manifest of a file follows from its name and content.
+    fn check_file(&mut self, image: &HeadImage) {
+        let Some(name) = &image.file else { return };
+        let node = self.found.manifests.get(&image.manifest.digest);
+        let Some(node) = node else { return };
+        let own = match node.blobs.as_slice() {
+            [_, (content, size)] => image
+                .manifest
+                .digest
+                .matches(&name.manifest(content, *size)),
+            _ => false,
+        };
+        if !own {
+            self.fault(Fault::File {
+                image: image.reference.to_string(),
+                name: shown(name.as_str()),
+            });
+        }
+    }
+
     fn referrers(&mut self, head: &Head) -> Result<(), E> {
         let mut left: Vec<&HeadReferrer> = head.referrers.iter().collect();
         self.check_counts(&left);
@@ -370,7 +522,7 @@ where
             for referrer in Vec::<&HeadReferrer>::clone(&now) {
                 let by = format!("referrer of {}@{}", referrer.repository, referrer.subject);
                 let upstream = Upstream::of_registry(&referrer.repository);
-                self.root(&referrer.manifest, Class::Layer, &by, upstream)?;
+                self.root(&referrer.manifest, Class::Layer, false, &by, upstream)?;
                 self.check_subject(referrer);
             }
         }
@@ -459,8 +611,10 @@ where
 
     fn check_holes(&mut self, head: &Head) {
         for hole in &head.holes {
-            let real = hole_digest(&hole.of)
-                .is_some_and(|digest| self.found.manifests.contains_key(&digest));
+            let real = hole_digest(&hole.of).is_some_and(|digest| match hole.kind.as_str() {
+                ATTESTATION => self.absent.contains(&digest),
+                _ => self.found.manifests.contains_key(&digest),
+            });
             if !real && !self.incomplete {
                 self.fault(Fault::Hole {
                     kind: hole.kind.clone(),

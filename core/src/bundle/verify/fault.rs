@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::node::MAX_ANNOTATIONS;
+use super::node::{MAX_ANNOTATIONS, MAX_LEFT_OUT};
 use crate::bundle::format::{MAX_REFERRER_DEPTH, MAX_REFERRERS};
 use crate::bundle::head::Class;
 use crate::digest::Digest;
@@ -67,6 +67,40 @@ pub enum Fault {
         said: String,
         /// The type it has.
         other: String,
+    },
+    /// Of an index nothing but attestations would be here.
+    #[error(
+        "index {digest} has no manifest for a platform the bundle is made for; without one the \
+         image cannot run"
+    )]
+    NoPlatform {
+        /// The index.
+        digest: Digest,
+    },
+    /// An index is for very many platforms.
+    #[error(
+        "more than {MAX_LEFT_OUT} platforms are left out of index {digest}, or one with a name that is \
+         none"
+    )]
+    LeftOut {
+        /// The index.
+        digest: Digest,
+    },
+    /// The head says of an image that it is whole, or that it is not, and that is wrong.
+    #[error("image {image} is said to be {said}, and is {}", if *.said == "sparse" { "whole" } else { "sparse" })]
+    Sparse {
+        /// Its reference.
+        image: String,
+        /// What the head says.
+        said: &'static str,
+    },
+    /// What is said to be a file is carried in another way than files are.
+    #[error("{image} is said to be the file \"{name}\", and its manifest is not that of one")]
+    File {
+        /// Its reference.
+        image: String,
+        /// The name.
+        name: String,
     },
     /// Indexes within indexes, too deep, or in a circle.
     #[error("indexes are nested deeper than {MAX_NESTING} or in a circle at {digest}")]

@@ -6,10 +6,12 @@ mod closure;
 mod fault;
 mod hash;
 mod node;
+mod outside;
 mod placement;
 
 pub use charts::charts;
 pub use closure::{Closure, closure};
 pub use fault::{ClosureError, Fault};
 pub use hash::{hash_all, hash_blob};
+pub use outside::outside;
 pub use placement::{Placement, PlacementError, Tagged, Upstream, placements};

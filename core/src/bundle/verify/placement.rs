@@ -1,6 +1,6 @@
 //! Where the content of a bundle belongs in a mirror.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::closure::Closure;
@@ -76,7 +76,8 @@ impl fmt::Display for Upstream {
 pub struct Tagged {
     /// The manifest.
     pub digest: Digest,
-    /// Packages that pin it, sorted; empty for the tag of a referrer.
+    /// Packages that pin it, sorted; empty for the tag of a referrer, and for content that
+    /// belongs to no package.
     pub packages: Vec<PackageName>,
 }
 
@@ -87,6 +88,9 @@ pub struct Placement {
     pub repository: RepositoryName,
     /// Where it came from.
     pub upstream: Upstream,
+    /// Whether a package has content here. Otherwise only whoever made the bundle says that it
+    /// comes from there.
+    pub by_package: bool,
     /// Its manifests, as a store keeps them.
     pub manifests: BTreeMap<Digest, ManifestEntry>,
     /// Configs, archives and layers these manifests name, with their sizes.
@@ -160,6 +164,7 @@ impl Classify for PlacementError {
 pub fn placements(head: &Head, closure: &Closure) -> Result<Vec<Placement>, PlacementError> {
     let mut places: BTreeMap<RepositoryName, Placement> = BTreeMap::new();
     let (mut blobs, mut text) = (0, 0);
+    let packaged = packaged(head);
     for (upstream, digests) in &closure.members {
         let repository = mirror_repository(&upstream.host, &upstream.path)?;
         if let Some(other) = places.get(&repository) {
@@ -172,6 +177,7 @@ pub fn placements(head: &Head, closure: &Closure) -> Result<Vec<Placement>, Plac
         let mut place = Placement {
             repository: repository.clone(),
             upstream: upstream.clone(),
+            by_package: packaged.contains(upstream),
             manifests: BTreeMap::new(),
             blobs: BTreeMap::new(),
             tags: BTreeMap::new(),
@@ -229,6 +235,17 @@ pub fn placements(head: &Head, closure: &Closure) -> Result<Vec<Placement>, Plac
         }
     }
     Ok(places.into_values().collect())
+}
+
+/// The locations where a package has content.
+fn packaged(head: &Head) -> BTreeSet<Upstream> {
+    let charts = head.charts.iter().filter(|chart| !chart.is_unpackaged());
+    let charts = charts.map(|chart| Upstream::chart(&chart.repository, &chart.name));
+    let images = head.images.iter().filter(|image| !image.is_unpackaged());
+    let references = images.map(|image| &image.reference);
+    let references = references.chain(head.trees.iter().map(|tree| &tree.reference));
+    let registries = references.map(|at| Upstream::registry(at.host(), at.path()));
+    charts.chain(registries).collect()
 }
 
 impl Placement {

@@ -6,6 +6,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName};
+use kubepkg_core::descriptor::media_type;
 use kubepkg_core::manifest::{MAX_MANIFEST, Manifest, ManifestError};
 use kubepkg_core::name::Tag;
 use kubepkg_core::store::{Change, ManifestEntry, Names, StoreError, TagEntry};
@@ -255,20 +256,11 @@ impl Pushing<'_> {
 
 /// Whether a layer need not be here: it says itself where it is to be had.
 pub(super) fn is_foreign(blob: &Descriptor) -> bool {
-    const NOT_TO_BE_DISTRIBUTED: [&str; 2] = [
-        "application/vnd.docker.image.rootfs.foreign.diff.tar",
-        "application/vnd.oci.image.layer.nondistributable.v1.tar",
-    ];
-    !blob.urls.is_empty()
-        || NOT_TO_BE_DISTRIBUTED
-            .iter()
-            .any(|kind| blob.media_type.starts_with(kind))
+    !blob.urls.is_empty() || media_type::is_foreign_layer(&blob.media_type)
 }
 
 #[cfg(test)]
 mod tests {
-    use kubepkg_core::descriptor::media_type;
-
     use super::*;
 
     #[test]

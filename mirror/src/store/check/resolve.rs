@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use kubepkg_core::Digest;
+use kubepkg_core::descriptor::media_type;
 use kubepkg_core::manifest::{MAX_MANIFEST, Manifest, ManifestError};
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Names, Repository, StoreError};
@@ -147,10 +148,10 @@ fn needs(
     };
     resolved.sparse += manifest.children().iter().filter(absent).count() as u64;
     let here: BTreeSet<&Digest> = repository.blobs.keys().collect();
-    let lacking = manifest
-        .blobs()
-        .into_iter()
-        .find(|blob| blob.urls.is_empty() && !here.contains(&blob.digest))?;
+    let lacking = manifest.blobs().into_iter().find(|blob| {
+        let foreign = media_type::is_foreign_layer(&blob.media_type);
+        blob.urls.is_empty() && !foreign && !here.contains(&blob.digest)
+    })?;
     Some(format!(
         "manifest {digest} needs {}, which is not in {name}",
         lacking.digest
