@@ -132,7 +132,7 @@ pub async fn create(
     refuse_unpinned(&pins, options.allow_unpinned_images)?;
     let registry = client.registry();
     let beside = &options.unpackaged;
-    let mut found = tags::images(&registry, &pins, &beside.images, options.jobs).await?;
+    let mut found = tags::images(&registry, &pins, beside, options.jobs).await?;
     tags::decide(&mut found.images, &options.tags)?;
     let scope = Scope {
         client,

@@ -11,6 +11,7 @@ use kubepkg_remote::{RawManifest, Registry};
 
 use crate::CreateError;
 use crate::collect::Fetched;
+use crate::unpackaged::Unpackaged;
 
 /// What was found of the images that are asked for.
 pub struct Found {
@@ -43,25 +44,38 @@ pub type Images = BTreeMap<Reference, Wanted>;
 pub async fn images(
     registry: &Registry,
     pins: &Pins,
-    beside: &BTreeSet<Reference>,
+    beside: &Unpackaged,
     jobs: usize,
 ) -> Result<Found, CreateError> {
     let of_packages = pins.unpinned.iter();
-    let of_packages = of_packages.map(|(image, by)| (image.clone(), by.clone()));
-    let beside = beside
-        .iter()
-        .filter(|image| !pins.images.contains_key(*image) && !pins.unpinned.contains_key(*image));
-    let beside = beside.map(|image| (image.clone(), BTreeSet::new()));
-    let asked: Vec<(Reference, BTreeSet<PackageName>)> = of_packages.chain(beside).collect();
-    let mut found: Vec<LookedUp> = stream::iter(asked)
-        .map(|(image, by)| look_up(registry, image, by))
+    let of_packages = of_packages.map(|(image, by)| Asked {
+        image: image.clone(),
+        by: by.clone(),
+        may_lack: false,
+    });
+    let new = |image: &&Reference| {
+        !pins.images.contains_key(*image) && !pins.unpinned.contains_key(*image)
+    };
+    let named = beside.images.iter().filter(new).map(|image| (image, false));
+    let wanted = beside.wanted.iter().filter(new);
+    let wanted = wanted.filter(|image| !beside.images.contains(*image));
+    let beside = named.chain(wanted.map(|image| (image, true)));
+    let beside = beside.map(|(image, may_lack)| Asked {
+        image: image.clone(),
+        by: BTreeSet::new(),
+        may_lack,
+    });
+    let asked: Vec<Asked> = of_packages.chain(beside).collect();
+    let found: Vec<Result<LookedUp, String>> = stream::iter(asked)
+        .map(|asked| look_up(registry, asked))
         .buffer_unordered(jobs)
         .try_collect()
         .await?;
+    let (mut found, mut notes) = split(found);
     // answers come in any order
     found.sort_by(|a, b| (&a.image, &b.by).cmp(&(&b.image, &a.by)));
+    notes.sort();
     let mut fetched = Fetched::new();
-    let mut notes = Vec::new();
     let mut looked_up = Vec::with_capacity(found.len());
     for one in found {
         if let Some(raw) = one.raw {
@@ -77,6 +91,26 @@ pub async fn images(
     })
 }
 
+/// What was found, and what is to be said of what was not.
+fn split(answers: Vec<Result<LookedUp, String>>) -> (Vec<LookedUp>, Vec<String>) {
+    let mut found = Vec::with_capacity(answers.len());
+    let mut notes = Vec::new();
+    for answer in answers {
+        match answer {
+            Ok(one) => found.push(one),
+            Err(note) => notes.push(note),
+        }
+    }
+    (found, notes)
+}
+
+struct Asked {
+    image: Reference,
+    by: BTreeSet<PackageName>,
+    /// It may be that it exists nowhere.
+    may_lack: bool,
+}
+
 struct LookedUp {
     image: Reference,
     by: BTreeSet<PackageName>,
@@ -86,17 +120,36 @@ struct LookedUp {
 
 /// Gives `image` the digest of its tag. One with a digest is what that says; whether its tag
 /// has moved since is said.
+///
+/// # Errors
+/// Within: what is to be said of an image that cannot be had and may lack.
 async fn look_up(
     registry: &Registry,
-    image: Reference,
-    by: BTreeSet<PackageName>,
-) -> Result<LookedUp, CreateError> {
+    asked: Asked,
+) -> Result<Result<LookedUp, String>, CreateError> {
     let mut found = LookedUp {
-        image,
-        by,
+        image: asked.image,
+        by: asked.by,
         raw: None,
         note: None,
     };
+    if asked.may_lack {
+        match registry.manifest(&found.image).await {
+            Ok(raw) => {
+                found.image = found.image.pinned(raw.digest);
+                found.raw = Some(raw);
+                return Ok(Ok(found));
+            }
+            // registries refuse access, too, to what does not exist
+            Err(error) if error.is_not_found() || error.is_denied() => {
+                return Ok(Err(format!(
+                    "{} is wanted and left out, for it cannot be had: {error}",
+                    found.image
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
     match (found.image.tag(), found.image.digest()) {
         (Some(tag), Some(digest)) => {
             found.note = moved(registry, &found.image.tagged(tag.clone()), digest).await;
@@ -108,7 +161,7 @@ async fn look_up(
             found.raw = Some(raw);
         }
     }
-    Ok(found)
+    Ok(Ok(found))
 }
 
 /// What is to be said of a tag that is not what its digest says. The digest decides, so that a

@@ -36,6 +36,9 @@ pub struct LooseFile {
 pub struct Unpackaged {
     /// Images, in any form of reference.
     pub images: BTreeSet<Reference>,
+    /// Images that a mirror was asked for in vain. Some of them exist nowhere: what cannot be
+    /// had is left out, and told.
+    pub wanted: BTreeSet<Reference>,
     /// Charts.
     pub charts: BTreeSet<Chart>,
     /// Files.
@@ -45,7 +48,10 @@ pub struct Unpackaged {
 impl Unpackaged {
     /// Whether nothing is named.
     pub fn is_empty(&self) -> bool {
-        self.images.is_empty() && self.charts.is_empty() && self.files.is_empty()
+        self.images.is_empty()
+            && self.wanted.is_empty()
+            && self.charts.is_empty()
+            && self.files.is_empty()
     }
 
     /// The charts that no package pins.

@@ -58,6 +58,8 @@ pub enum Form {
     OcMirror,
     /// An answer of `kubepkg images`.
     Kubepkg,
+    /// What a mirror was asked for in vain: an answer of `kubepkg mirror wanted`.
+    Wanted,
 }
 
 impl Form {
@@ -72,6 +74,7 @@ impl Form {
             Form::HelmImages => "an answer of helm images",
             Form::OcMirror => "a configuration of oc-mirror",
             Form::Kubepkg => "an answer of kubepkg images",
+            Form::Wanted => "an answer of kubepkg mirror wanted",
         }
     }
 }

@@ -307,7 +307,7 @@ kind: ClusterPolicy
 spec: {rules: [{verifyImages: [{imageReferences: ['quay.io/a/judged:1']}]}]}
 ---
 kind: Pod
-spec: {containers: [{name: a, imagePullPolicy: Always, image: '$(IMAGE)'}], imagePullSecrets: [{name: quay}]}
+spec: {containers: [{name: a, imagePullPolicy: Always}], imagePullSecrets: [{name: quay}]}
 ";
     assert_eq!(lines(text), [""; 0]);
 }

@@ -37,6 +37,11 @@ impl RemoteError {
         self.kind() == Kind::NotFound
     }
 
+    /// Whether access was refused.
+    pub fn is_denied(&self) -> bool {
+        matches!(&*self.fault, Fault::Denied { .. })
+    }
+
     /// Whether `host` itself wants to know who asks.
     pub(crate) fn is_login_wanted_by(&self, host: &str) -> bool {
         matches!(&*self.fault, Fault::Denied { status: 401, host: by, .. } if by == host)

@@ -181,6 +181,7 @@ pub const WITHOUT: &[&str] = &[
     "untagged",
     "values",
     "verify",
+    "wanted",
     "yes",
 ];
 

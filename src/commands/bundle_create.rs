@@ -178,7 +178,7 @@ fn options(
     if arguments.packages.is_empty() && arguments.lock.is_none() && arguments.beside.is_empty() {
         return Err(
             CommandError::usage("nothing is named that should be carried")
-                .hint("name packages, or use --lock, --image, --images-from, --chart or --file")
+                .hint("name packages, or use --lock, --image, --images-from, --wanted, --chart or --file")
                 .into(),
         );
     }

@@ -306,6 +306,48 @@ fn lists_of_images_are_read_with_their_lines() {
 }
 
 #[test]
+fn what_a_mirror_was_asked_for_in_vain_is_brought_by_the_next_bundle() {
+    let maker = Maker::new();
+    let web = maker.image("web", &["1"], &small(1));
+    let db = maker.image("db", &["2"], &small(2));
+    maker.create(&["--image", &format!("{web}:1")]).ok();
+    maker.import_on_its_word();
+    let mirror = maker.serve();
+    let missing = format!("{}manifests/2", maker.place("db"));
+    assert_eq!(mirror.get(&missing).status, 404);
+    assert_eq!(
+        mirror
+            .get(&format!("{}manifests/9", maker.place("nowhere")))
+            .status,
+        404
+    );
+    let host = maker.upstream.host().replace(':', "_");
+    assert_eq!(
+        mirror
+            .get(&format!("/v2/{host}/db/manifests/{}", small(2).digest()))
+            .status,
+        404
+    );
+    mirror.stop();
+    let wanted = |flag: &[&str]| {
+        let call = ["mirror", "wanted", "--store", "store"];
+        maker.scratch.run(&[&call[..], flag].concat()).ok().stdout
+    };
+    for flag in [&["--references"][..], &["-o", "json"]] {
+        let list = wanted(flag);
+        assert!(list.contains(&format!("{db}:2")), "{list}");
+        maker.scratch.write("wanted", list);
+        maker
+            .create(&["--wanted", "wanted"])
+            .ok()
+            .says("nowhere:9 is wanted and left out, for it cannot be had");
+    }
+    maker.import_on_its_word();
+    assert!(maker.serve().body(&missing) == small(2).manifest());
+    assert!(!wanted(&["--references"]).contains("db:2"));
+}
+
+#[test]
 fn charts_come_from_helm_repositories_and_registries() {
     let maker = Maker::new();
     let chart = Chart::new("web", "1.2.3+up1", "ghcr.io/a/web:1");

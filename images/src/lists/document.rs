@@ -56,6 +56,7 @@ pub(super) fn read(text: &str, documents: &[Document<'_>], gather: &mut Gather) 
             Form::OcMirror => openshift::read(&mut reader, root),
             Form::HelmImages => helm_images::read(&mut reader, root),
             Form::Kubepkg => own::read(&mut reader, root),
+            Form::Wanted => own::read_wanted(&mut reader, root),
             Form::Strings | Form::Plain | Form::RancherSources => strings(&mut reader, root),
         }
     }
@@ -284,6 +285,7 @@ fn bare(root: &Node<'_>) -> Option<Form> {
             Some(Value::List(_)) => None,
             _ => Some(Form::Strings),
         },
+        Value::Map(_) if own::is_wanted(root) => Some(Form::Wanted),
         Value::Map(_) => own::is_one(root).then_some(Form::Kubepkg),
         _ => None,
     }

@@ -1,4 +1,5 @@
-//! Answers of `kubepkg images`: the block of `-o images`, and `-o json`.
+//! Answers of `kubepkg images`: the block of `-o images`, and `-o json`. And of `kubepkg mirror
+//! wanted -o json`.
 
 use kubepkg_core::yaml::{Node, Value};
 
@@ -17,6 +18,30 @@ pub(super) fn is_one(root: &Node<'_>) -> bool {
     let images = child(root, "images").map(|node| &node.value);
     let json = JSON.iter().all(|name| child(root, name).is_some());
     matches!(images, Some(Value::List(_))) && (json || members.len() == 1)
+}
+
+/// Whether a document without a kind says what a mirror was asked for in vain.
+pub(super) fn is_wanted(root: &Node<'_>) -> bool {
+    let references = child(root, "references").map(|node| &node.value);
+    matches!(references, Some(Value::List(_))) && child(root, "counted").is_some()
+}
+
+/// Reads what a mirror was asked for in vain.
+pub(super) fn read_wanted(reader: &mut Reader<'_>, root: &Node<'_>) {
+    for entry in reader.list(root, "references") {
+        match reader.member(entry, "reference") {
+            Some(image) => {
+                let line = reader.line(image);
+                if let Some(text) = reader.as_text(image, "reference") {
+                    reader.gather.image(line, text, None);
+                }
+            }
+            None => {
+                let advice = "give the answer as kubepkg mirror wanted -o json writes it";
+                reader.fault(entry, "the entry has no reference", advice);
+            }
+        }
+    }
 }
 
 /// Reads the answer.

@@ -3,6 +3,7 @@
 use kubepkg_core::bundle::head::{Class, HeadReferrer};
 use kubepkg_core::descriptor::{Descriptor, media_type};
 use kubepkg_core::error::{Classify as _, Kind};
+use kubepkg_core::keys::PrivateKey;
 use kubepkg_importer::Trusted;
 use kubepkg_test_support::image::{artifact, cosign_signature, cosign_tag};
 use kubepkg_test_support::package::index;
@@ -73,8 +74,30 @@ async fn a_referrer_cannot_set_the_tag_of_an_image() {
 async fn an_image_cannot_be_robbed_of_its_tag() {
     let (publisher, _, mut forge) = honest();
     forge.head.images[0].untagged = true;
-    let says = "no other image of the bundle takes that";
+    let says = "no other image of a package takes that";
     refused(&Site::new(), &forge, &publisher.trusted(), says).await;
+}
+
+#[tokio::test]
+async fn what_belongs_to_no_package_takes_no_tag_of_one() {
+    let (publisher, _, mut forge) = honest();
+    let pinned = forge.head.images[0].reference.clone();
+    let evil = ImageBuilder::new(99).build();
+    let tagged = pinned.tagged(pinned.tag().unwrap().clone()).to_string();
+    forge.image(&tagged, &evil, &[]);
+    forge.head.images.last_mut().unwrap().pinned = false;
+    forge.head.images[0].untagged = true;
+    forge.head.requires.push("unpackaged-content".to_owned());
+    let mut trusted = publisher.trusted();
+    // beside packages the flag lets nothing else in
+    trusted.allow_unpinned_images = true;
+    refused(&Site::new(), &forge, &trusted, "nobody vouches for them").await;
+    // nor does who signs the bundle give it away
+    let key = PrivateKey::generate().unwrap();
+    forge.signers = vec![key.to_pem().unwrap().to_string()];
+    trusted.bundle_keys = vec![key.public().unwrap()];
+    let says = "no other image of a package takes that";
+    refused(&Site::new(), &forge, &trusted, says).await;
 }
 
 #[tokio::test]

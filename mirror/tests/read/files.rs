@@ -36,12 +36,7 @@ async fn files_are_found_by_any_name_and_listed() {
         json!({"name": "dir/ünï 1.txt", "path": "/files/dir/%C3%BCn%C3%AF%201.txt",
             "digest": digest, "size": 3})
     );
-    for absent in [
-        "/files/other",
-        "/files/../empty",
-        "/files/dir",
-        "/files/%ff",
-    ] {
+    for absent in ["/files/other", "/files/../empty", "/files/dir"] {
         assert_eq!(server.get(absent).await.status, 404, "{absent}");
     }
 }

@@ -16,14 +16,15 @@ mod servers;
 mod token;
 mod upload;
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use kubepkg_core::descriptor::{Descriptor, media_type};
 use kubepkg_core::manifest::{MAX_MANIFEST, Manifest};
 use kubepkg_core::{Digest, Reference};
+use tokio::sync::OnceCell;
 
 pub use blob::BlobSink;
 pub use referrers::{MAX_REFERRERS, Referrer};
@@ -56,8 +57,8 @@ pub(crate) struct Access {
     pub(crate) credentials: Credentials,
     tokens: Tokens,
     shunned: Arc<Shunned>,
-    /// Registries behind mirrors that have answered.
-    reached: tokio::sync::Mutex<HashSet<String>>,
+    /// Registries behind mirrors, and whether they have answered.
+    reached: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
 impl Access {
@@ -66,8 +67,14 @@ impl Access {
             credentials,
             tokens: Tokens::default(),
             shunned: Arc::default(),
-            reached: tokio::sync::Mutex::default(),
+            reached: Mutex::default(),
         }
+    }
+
+    /// Whether `host` has answered; who asks first finds out, and others wait for that.
+    fn reached(&self, host: &str) -> Arc<OnceCell<()>> {
+        let mut all = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(host.to_owned()).or_default())
     }
 }
 

@@ -78,19 +78,22 @@ impl Registry {
     }
 
     /// Whether the registry itself answers, which matters where mirrors could be asked instead.
-    /// One request finds out for all: there are many look-ups, and each would make its own tries
-    /// and pauses.
+    /// One request finds out for all that ask of one host: there are many look-ups, and each would
+    /// make its own tries and pauses.
     pub(super) async fn reaches(&self, at: &Endpoint) -> bool {
         let access = &self.inner.access;
-        let mut reached = access.reached.lock().await;
-        if access.shunned.contains(&at.host) {
-            return false;
-        }
-        if reached.contains(&at.host) {
-            return true;
-        }
+        let answered = access.reached(&at.host);
+        // before each of those who waited asks anew
+        let ask = async || match access.shunned.contains(&at.host) {
+            true => Err(()),
+            false => self.answers(at).await,
+        };
+        !access.shunned.contains(&at.host) && answered.get_or_try_init(ask).await.is_ok()
+    }
+
+    async fn answers(&self, at: &Endpoint) -> Result<(), ()> {
         let Ok(ask) = at.front().map(Ask::get) else {
-            return true;
+            return Ok(());
         };
         let ask = Ask {
             line: at.line.clone().map_or(Way::Own, Way::Host),
@@ -100,14 +103,15 @@ impl Registry {
         match self.inner.http.send(&at.host, &ask, &mut tries).await {
             Err(error) if error.fault().is_passing() => {
                 tracing::info!(%error, "asking its mirrors instead");
-                access.shunned.add(&at.host);
-                return false;
+                self.inner.access.shunned.add(&at.host);
+                Err(())
             }
-            Err(_) => {}
-            Ok(answer) => answer.went_well(),
+            Err(_) => Ok(()),
+            Ok(answer) => {
+                answer.went_well();
+                Ok(())
+            }
         }
-        reached.insert(at.host.clone());
-        true
     }
 }
 

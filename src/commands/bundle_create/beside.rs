@@ -9,7 +9,7 @@ use std::str::FromStr;
 use kubepkg_bundler::{Chart, LooseFile, Unpackaged};
 use kubepkg_core::file::FileName;
 use kubepkg_core::reference::Reference;
-use kubepkg_images::lists::{self, ListedChart};
+use kubepkg_images::lists::{self, ListedChart, ListedImage};
 
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -26,6 +26,10 @@ pub struct Beside {
     /// a line, or a list of Hauler, Zarf, k3s, Rancher, oc-mirror, `helm images`, `kubepkg images`
     #[arg(help_heading = HEADING, long, value_name = "FILE")]
     pub images_from: Vec<PathBuf>,
+    /// Carry what a mirror was asked for in vain; - for stdin. FILE is what `mirror wanted` writes
+    /// with --references or -o json. What cannot be had is left out, and told
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
+    pub wanted: Option<PathBuf>,
     /// Carry this chart too, without its images (repeatable): https://…/NAME@VERSION or
     /// oci://…/NAME:VERSION
     #[arg(help_heading = HEADING, long, value_name = "CHART")]
@@ -98,6 +102,7 @@ impl Beside {
     pub fn is_empty(&self) -> bool {
         self.image.is_empty()
             && self.images_from.is_empty()
+            && self.wanted.is_none()
             && self.chart.is_empty()
             && self.file.is_empty()
     }
@@ -107,6 +112,7 @@ impl Beside {
         let mut all = Unpackaged {
             images: self.image.iter().cloned().collect(),
             charts: self.chart.iter().map(|chart| chart.0.clone()).collect(),
+            wanted: BTreeSet::new(),
             files: Vec::new(),
         };
         for file in &self.file {
@@ -114,16 +120,17 @@ impl Beside {
                 all.files.push(file.0.clone());
             }
         }
-        if self
-            .images_from
-            .iter()
-            .filter(|file| is_stdin(file))
-            .count()
-            > 1
-        {
+        let lists = self.images_from.iter().chain(&self.wanted);
+        if lists.filter(|file| is_stdin(file)).count() > 1 {
             return Err(CommandError::usage("stdin can be read once only")
-                .at("--images-from -")
+                .at("-")
                 .into());
+        }
+        if let Some(file) = &self.wanted {
+            let list = lists::read(&content(file)?, &shown(file))?;
+            for image in &list.images {
+                all.wanted.insert(reference(file, image)?);
+            }
         }
         for file in &self.images_from {
             let list = lists::read(&content(file)?, &shown(file))?;
@@ -132,15 +139,7 @@ impl Beside {
             }
             let mut partial = BTreeSet::new();
             for image in &list.images {
-                // the list was read by the same rules
-                let reference = image.reference.parse().map_err(|e| {
-                    CommandError::usage(format!("{e}")).at(format!(
-                        "{}, line {}",
-                        shown(file),
-                        image.line
-                    ))
-                })?;
-                all.images.insert(reference);
+                all.images.insert(reference(file, image)?);
                 partial.extend(image.platform.as_deref());
             }
             if any_platform && !partial.is_empty() {
@@ -158,6 +157,14 @@ impl Beside {
         }
         Ok(all)
     }
+}
+
+/// The reference of an image; the list was read by the same rules.
+fn reference(file: &Path, image: &ListedImage) -> Result<Reference, CommandError> {
+    image.reference.parse().map_err(|error| {
+        let place = format!("{}, line {}", shown(file), image.line);
+        CommandError::usage(format!("{error}")).at(place)
+    })
 }
 
 fn listed_chart(file: &Path, listed: &ListedChart) -> Result<Chart, CommandError> {

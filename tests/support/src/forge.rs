@@ -15,6 +15,7 @@ use kubepkg_core::bundle::head::{
 };
 use kubepkg_core::bundle::{Bundle, Layout, Signatures, write};
 use kubepkg_core::chart::oci_form;
+use kubepkg_core::keys::PrivateKey;
 use kubepkg_core::manifest::{self, Manifest};
 use kubepkg_core::name::PackageName;
 
@@ -32,6 +33,8 @@ pub struct Forge {
     pub head: Head,
     /// Its payload by digest. What is missing here stays zeros in the file.
     pub content: BTreeMap<Digest, Vec<u8>>,
+    /// Private keys, as PEM texts, of those who sign it.
+    pub signers: Vec<String>,
 }
 
 impl Forge {
@@ -45,6 +48,7 @@ impl Forge {
         Forge {
             head: Head::clone(bundle.head()),
             content: payload.collect(),
+            signers: Vec::new(),
         }
     }
 
@@ -189,7 +193,12 @@ impl Forge {
         let layout = self.layout();
         let file = File::create(path).unwrap();
         write::allocate(&file, layout.len()).unwrap();
-        write::write_frame(&file, &layout, &Signatures::default()).unwrap();
+        let mut signatures = Signatures::default();
+        for pem in &self.signers {
+            let key = PrivateKey::from_pem(pem).unwrap();
+            signatures.sign(&key, &layout.id()).unwrap();
+        }
+        write::write_frame(&file, &layout, &signatures).unwrap();
         for member in layout.payload() {
             if let Some(bytes) = self.content.get(&member.digest.unwrap()) {
                 file.write_all_at(bytes, member.data_at).unwrap();

@@ -128,7 +128,10 @@ fn what_is_no_image_is_told_with_what_it_looks_like() {
         ("quay.io/a/b:###ZARF_PKG_TMPL_V###", "is a template of Zarf"),
         ("quay.io/a/b:", "is no image: "),
         ("quay.io/A/b", "is no image: the path must be lower-case"),
-        ("bücher.example/a", "is no image: the host must read"),
+        (
+            "bücher.example/a",
+            "is no image: the host has letters outside ASCII",
+        ),
         ("bu\u{200b}sybox", "is no image: the path must be"),
         ("busybox@sha256:12", "is no image: "),
         ("Done!", "is no image: "),
