@@ -146,6 +146,7 @@ pub async fn serve_on(
     let source = server.source();
     source.names().await.map_err(ServeError::Store)?;
 
+    let encrypted = tls.is_some();
     let answers = server.into_answers();
     let metrics = Arc::clone(answers.metrics());
     let connections = Connections::new(answers, limits, tls);
@@ -167,7 +168,7 @@ pub async fn serve_on(
         // never closed, so there is no other error
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
             metrics.refused();
-            crowd.refuse(stream, limits.connections);
+            crowd.refuse(stream, limits.connections, encrypted);
             continue;
         };
         if let Err(error) = workers.give(stream, peer, permit) {

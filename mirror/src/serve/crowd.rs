@@ -43,14 +43,18 @@ impl Crowd {
         }
     }
 
-    /// Answers 503, if there is time, and closes the connection.
-    pub(super) fn refuse(&self, mut stream: TcpStream, limit: usize) {
+    /// Answers 503, if there is time, and closes the connection. With TLS it is only closed: an
+    /// answer in plain text would be taken for a server without TLS.
+    pub(super) fn refuse(&self, mut stream: TcpStream, limit: usize, tls: bool) {
         if let Some(refused) = self.to_be_said(Instant::now()) {
             tracing::warn!(
                 refused,
                 limit,
                 "connections are refused: there are as many as this server holds at once"
             );
+        }
+        if tls {
+            return;
         }
         let Ok(permit) = Arc::clone(&self.answering).try_acquire_owned() else {
             return;

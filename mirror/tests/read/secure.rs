@@ -333,3 +333,19 @@ async fn readiness_tells_a_store_that_cannot_be_read() {
     assert!(got.json()["reason"].as_str().unwrap().contains("read"));
     assert_eq!(server.get("/livez").await.status, 200);
 }
+
+#[tokio::test]
+async fn more_connections_than_there_may_be_are_closed_without_plain_words() {
+    let limits = Limits {
+        connections: 1,
+        ..Limits::default()
+    };
+    let site = secure(limits).await;
+    let config = client(&site.ca, None, &[]);
+    let _one = connect(&site.server, &config).await.unwrap();
+    let mut second = TcpStream::connect(site.server.address).await.unwrap();
+    let mut said = Vec::new();
+    // closed in one way or the other
+    let _ = second.read_to_end(&mut said).await;
+    assert!(said.is_empty(), "{said:?}");
+}

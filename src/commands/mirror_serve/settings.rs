@@ -69,7 +69,7 @@ pub struct BoundFlags {
     /// How long a client may take to agree on TLS
     #[arg(help_heading = BOUNDS, long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub handshake_timeout: Duration,
-    /// Connections at once; more are answered 503
+    /// Connections at once; more are answered 503, or with TLS closed
     #[arg(help_heading = BOUNDS, long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
     /// When it is stopped: how long running pulls and pushes may take to end
