@@ -65,6 +65,7 @@ const NAMED_BY: &[(&str, &[&str])] = &[
             "kubepkg-sample-internet",
         ],
     ),
+    ("maud", &["kubepkg-mirror"]),
     ("kube", &[]),
     ("k8s-openapi", &[]),
     ("clap", &["kubepkg"]),

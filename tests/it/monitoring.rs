@@ -185,3 +185,159 @@ fn samples_and_documentation_name_metrics_that_are_there() {
     assert_eq!(different.len(), panels.len());
     assert!(read("samples/monitoring/prometheus.yml").contains("- alerts.yaml"));
 }
+
+/// Text of the page, which must be there.
+fn page(mirror: &Mirror, path: &str) -> String {
+    String::from_utf8(mirror.body(path)).unwrap()
+}
+
+#[test]
+fn the_page_says_what_is_here_and_how_to_pull_it() {
+    let publisher = imported();
+    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    let at = format!("{}/web", element(&publisher));
+    assert_eq!(mirror.get(&format!("/v2/{at}/manifests/9.9")).status, 404);
+    let text = page(&mirror, "/");
+    let inspect = ["bundle", "inspect", "site.tar", "-o", "json"];
+    let bundle = publisher.scratch.run(&inspect).ok().json();
+    let key = publisher.key.public().unwrap().id().to_string();
+    for part in [
+        // packages and images, with commands
+        "<th scope=\"row\">web</th>",
+        "<span class=\"version\">1.0.0</span>",
+        &format!("docker pull {}/{at}:1.0", mirror.host),
+        // the import, its receipt and keys; freshness and expiry
+        "<span class=\"version\">web 1.0.0</span>",
+        bundle["bundle"].as_str().unwrap_or("in 29 days"),
+        &key,
+        &publisher.repo(),
+        "(in 29 days)",
+        "(10 hours ago)",
+        // misses
+        &format!("{}/web:9.9", publisher.upstream.host()),
+        "127.0.0.1",
+        // disk, and settings for nodes
+        "Free disk",
+        &format!("curl -fsS http://{}/node-config/containerd", mirror.host),
+        &format!("http://{}/node-config/talos", mirror.host),
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // what is shown to be copied works
+    mirror.body("/node-config/containerd");
+    mirror.body(&format!("/v2/{at}/manifests/1.0"));
+
+    let found = page(&mirror, "/?q=WEB");
+    assert!(found.contains("docker pull") && !found.contains("id=\"imports\""));
+    assert!(found.contains("value=\"web\""));
+    let nothing = page(&mirror, "/?q=absent");
+    assert!(!nothing.contains("docker pull") && nothing.contains("No repository"));
+    assert_eq!(mirror.get("/index.html").status, 404);
+}
+
+#[test]
+fn the_page_lets_nothing_in() {
+    let publisher = imported();
+    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    let answer = mirror.get("/");
+    let policy = answer.header("content-security-policy").unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'sha256-"),
+        "{policy}"
+    );
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let text = String::from_utf8(answer.body).unwrap();
+    // the style is the one the policy names
+    let (_, rest) = text.split_once("<style>").unwrap();
+    let (style, _) = rest.split_once("</style>").unwrap();
+    let digest = kubepkg_core::Digest::sha256(style);
+    let digest = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, digest.as_bytes());
+    assert!(policy.contains(&format!("'sha256-{digest}'")), "{policy}");
+    for absent in [
+        "<script",
+        "<img",
+        "<link",
+        " style=",
+        " src=",
+        "javascript:",
+        "@import",
+        "url(",
+    ] {
+        assert!(!text.contains(absent), "{absent}");
+    }
+    // what people type, and what clients say they call the mirror, is text
+    let hostile = page(&mirror, "/?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E");
+    assert!(!hostile.contains("<script"), "{hostile}");
+    assert!(hostile.contains("&lt;script&gt;"));
+    let mut stream = std::net::TcpStream::connect(&mirror.host).unwrap();
+    let head = "GET / HTTP/1.1\r\nHost: <script>;reboot\r\nConnection: close\r\n\r\n";
+    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut text).unwrap();
+    assert!(
+        !text.contains("reboot") && !text.contains("<script"),
+        "{text}"
+    );
+
+    let head = send(&mirror.host, "HEAD", "/", "", b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert!(head.header("content-security-policy").is_some());
+    assert_eq!(send(&mirror.host, "POST", "/", "", b"").status, 405);
+}
+
+/// The `h1` to `h6` of a page, in order.
+fn headings(text: &str) -> Vec<usize> {
+    let tags = text.match_indices("<h").filter_map(|(at, _)| {
+        let level = text.as_bytes()[at + 2];
+        let next = text.as_bytes()[at + 3];
+        (level.is_ascii_digit() && matches!(next, b'>' | b' ')).then(|| usize::from(level - b'0'))
+    });
+    tags.collect()
+}
+
+#[test]
+fn the_page_can_be_read_without_looking() {
+    let publisher = imported();
+    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    for path in ["/", "/?q=web", "/?q=absent", "/?page=7"] {
+        let text = page(&mirror, path);
+        assert!(
+            text.starts_with("<!DOCTYPE html><html lang=\"en\">"),
+            "{path}"
+        );
+        for landmark in [
+            "<header>",
+            "<main id=\"main\"",
+            "<footer>",
+            "<title>",
+            "<label for=\"q\"",
+        ] {
+            assert_eq!(text.matches(landmark).count(), 1, "{path}: {landmark}");
+        }
+        let headings = headings(&text);
+        assert_eq!(headings.iter().filter(|level| **level == 1).count(), 1);
+        let steps = headings.windows(2).all(|pair| pair[1] <= pair[0] + 1);
+        assert!(headings[0] == 1 && steps, "{path}: {headings:?}");
+        assert_eq!(
+            text.matches("<th").count() - text.matches("<thead").count(),
+            text.matches(" scope=\"").count(),
+            "{path}"
+        );
+        let ids: Vec<&str> = text
+            .split(" id=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
+        let different: BTreeSet<&&str> = ids.iter().collect();
+        assert_eq!(different.len(), ids.len(), "{path}: {ids:?}");
+        for target in text.split("href=\"#").skip(1) {
+            let id = target.split('"').next().unwrap();
+            assert!(ids.contains(&id), "{path}: no {id}");
+        }
+    }
+}

@@ -22,6 +22,9 @@ use crate::access::{Action, Credentials, Gate, NotThem, TOKEN_LIFE, Who};
 /// Where tokens are asked for.
 pub(super) const TOKEN_PATH: &str = "/token";
 
+/// Asks for a name and a password.
+const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"kubepkg mirror\"");
+
 /// Longest form a client sends to get a token.
 const MAX_FORM: usize = 16 * 1024;
 
@@ -47,6 +50,19 @@ impl Outside {
         // what comes into a header must not end it
         let host = asking.host().filter(|host| canonical_host(host).is_some());
         format!("{scheme}://{}", host.unwrap_or("localhost"))
+    }
+
+    /// Whether clients speak TLS, and `host[:port]` they reach the server at; `None` where the
+    /// request does not say one.
+    pub(super) fn reached(&self, asking: &Asking) -> (bool, Option<String>) {
+        match &self.url {
+            Some(url) => {
+                let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+                let host = rest.split('/').next().unwrap_or(rest);
+                (scheme == "https", canonical_host(host))
+            }
+            None => (self.tls, asking.host().and_then(canonical_host)),
+        }
     }
 }
 
@@ -177,6 +193,18 @@ pub(super) fn reads_are_open(shared: &Shared) -> bool {
         .is_none_or(|gate| gate.is_open_for_reading())
 }
 
+/// Asks for a login, in the way a browser and Prometheus understand, who shows none where not
+/// everybody may read everything. For what tells of the mirror as a whole.
+pub(super) fn demand_somebody(shared: &Shared, asking: &Asking) -> Result<(), ApiError> {
+    if reads_are_open(shared) || asking.who.user().is_some() {
+        return Ok(());
+    }
+    let message = "not everybody may read from this mirror: log in".to_owned();
+    let mut error = unauthorized(shared, asking, message, "");
+    error.headers.insert(WWW_AUTHENTICATE, BASIC);
+    Err(error)
+}
+
 /// Whether this client may read a repository.
 pub(super) fn may_read(shared: &Shared, asking: &Asking, repository: &RepositoryName) -> bool {
     let gate = shared.gate.as_ref();
@@ -235,9 +263,8 @@ pub(super) async fn token(shared: &Shared, asking: &Asking, body: Body) -> Respo
         Ok(who) => who,
         Err(why) => {
             let mut error = not_them(shared, asking, &why);
-            let basic = HeaderValue::from_static("Basic realm=\"kubepkg mirror\"");
             if error.status == StatusCode::UNAUTHORIZED {
-                error.headers.insert(WWW_AUTHENTICATE, basic);
+                error.headers.insert(WWW_AUTHENTICATE, BASIC);
             }
             return error.into_response();
         }

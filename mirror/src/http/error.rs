@@ -170,7 +170,7 @@ impl ApiError {
         ApiError::failed(message)
     }
 
-    fn internal() -> ApiError {
+    pub(super) fn internal() -> ApiError {
         ApiError::failed("the mirror cannot read its store; its log says why")
     }
 

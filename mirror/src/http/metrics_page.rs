@@ -4,12 +4,14 @@ use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::content::respond_bytes;
-use super::{Asking, Shared};
+use super::error::ApiError;
+use super::{Asking, Shared, auth};
 use crate::metrics::expose;
 
 /// `GET|HEAD /metrics`. It answers also when the store cannot be read: that is the moment at
 /// which somebody looks.
-pub async fn answer(shared: &Shared, asking: &Asking) -> Response {
+pub async fn answer(shared: &Shared, asking: &Asking) -> Result<Response, ApiError> {
+    auth::demand_somebody(shared, asking)?;
     let seen = match shared.overview.fresh(&shared.source).await {
         Ok(seen) => Some(seen),
         Err(error) => {
@@ -23,5 +25,5 @@ pub async fn answer(shared: &Shared, asking: &Asking) -> Response {
     let media_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    respond_bytes(asking, headers, text)
+    Ok(respond_bytes(asking, headers, text))
 }

@@ -20,6 +20,7 @@ mod lists;
 mod manifest;
 mod metrics_page;
 mod overview;
+mod page;
 mod page_cache;
 mod push;
 mod range;
@@ -93,6 +94,8 @@ struct Shared {
     metrics: Arc<Metrics>,
     /// What the store tells of itself.
     overview: Overview,
+    /// Who makes the page for people.
+    page: page::Maker,
     /// Where clients may push to; `None` when they may not.
     push: Option<push::Push>,
     /// Who may do what; `None`: everybody everything.
@@ -157,6 +160,7 @@ impl Server {
                 wanted: Arc::default(),
                 metrics: Arc::default(),
                 overview: Overview::default(),
+                page: page::Maker::default(),
                 push: None,
                 gate: None,
                 outside: Outside::default(),
@@ -444,11 +448,13 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
     } else if path == "/healthz" {
         return health::health(shared, asking).await;
     } else if path == "/metrics" {
-        return metrics_page::answer(shared, asking).await;
+        metrics_page::answer(shared, asking).await
     } else if path == "/readyz" {
         return health::ready(shared, asking).await;
     } else if path == "/livez" {
         return health::alive(asking);
+    } else if path == "/" {
+        page::answer(shared, asking).await
     } else {
         Err(ApiError::no_page(path))
     };

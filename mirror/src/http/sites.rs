@@ -53,6 +53,12 @@ pub async fn answer(
     Ok(response)
 }
 
+/// The path of an index as rules name it.
+pub(super) fn ruled_index(url: &CanonicalUrl) -> String {
+    let path = decode(url.path()).unwrap_or(url.path().into());
+    ruled(&format!("{}{path}", url.host()))
+}
+
 /// The path as rules name it: all of one spelling, so that no other one leads around a rule.
 fn ruled(path: &str) -> String {
     let (host, path) = path.split_once('/').unwrap_or((path, ""));

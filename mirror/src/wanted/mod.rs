@@ -24,6 +24,7 @@ use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Names, StoreError};
 use kubepkg_core::time::Time;
 
+pub(crate) use table::is_signature_tag;
 pub use table::{Counted, Misses, Reference, Tally, WantedTable};
 
 use crate::namespace::Own;

@@ -302,7 +302,7 @@ pub(super) fn is_signature(target: &Target) -> bool {
 
 /// `sha256-<64 hex>`, with or without an ending such as `.sig`: the tag schema of referrers,
 /// and cosign's tags.
-fn is_signature_tag(tag: &str) -> bool {
+pub(crate) fn is_signature_tag(tag: &str) -> bool {
     let stem = match tag.split_once('.') {
         Some((stem, "sig" | "att" | "sbom")) => stem,
         Some(_) => return false,

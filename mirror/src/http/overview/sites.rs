@@ -29,6 +29,19 @@ pub(crate) struct SiteSeen {
     list: Option<Digest>,
 }
 
+#[cfg(test)]
+impl SiteSeen {
+    /// An index of which only this is known.
+    pub(crate) fn carrying(carried: Carried) -> SiteSeen {
+        SiteSeen {
+            url: carried.repository.clone(),
+            index: None,
+            carried: Some(carried),
+            list: None,
+        }
+    }
+}
+
 /// Looks at all of them. What `before` has of the same list is not read again.
 pub(super) fn of(
     source: &dyn Source,
