@@ -240,7 +240,7 @@ fn the_page_lets_nothing_in() {
     let publisher = imported();
     let mirror = Mirror::start(&publisher.scratch, "mirror");
     let answer = mirror.get("/");
-    let policy = answer.header("content-security-policy").unwrap();
+    let policy = answer.header("content-security-policy").unwrap().to_owned();
     assert!(
         policy.starts_with("default-src 'none'; style-src 'sha256-"),
         "{policy}"

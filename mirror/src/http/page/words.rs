@@ -82,7 +82,7 @@ mod tests {
             (0, "0 B"),
             (1023, "1023 B"),
             (1536, "1.5 KiB"),
-            (u64::MAX, "16384 PiB"),
+            (u64::MAX, "16383 PiB"),
         ] {
             assert_eq!(size(bytes), text);
         }

@@ -66,7 +66,7 @@ pub(super) fn indexes(shown: &Shown<'_>) -> Markup {
             h2 id="indexes" { "Indexes" }
             @match shown.seen.sites.is_empty() {
                 true => p.none { "No index is served." },
-                false => (wide("Indexes", &table)),
+                false => (wide("Table of indexes", &table)),
             }
         }
     }
@@ -119,7 +119,7 @@ fn import_of(import: &Import, shown: &Shown<'_>) -> Markup {
                 @if !receipt.counts.is_empty() {
                     dt { "Content" }
                     dd {
-                        @for (at, (what, n)) in receipt.counts.iter().enumerate() {
+                        @for (at, (what, n)) in receipt.counts.iter().filter(|(_, n)| **n > 0).enumerate() {
                             @if at > 0 { ", " }
                             (what) " " (number(*n))
                         }
@@ -202,7 +202,7 @@ pub(super) fn misses(shown: &Shown<'_>) -> Markup {
                     "What the next bundle should bring. " code { "kubepkg mirror wanted --references" }
                     " writes the list."
                 }
-                (wide("Asked for and not here", &table))
+                (wide("Table of what is not here", &table))
             }
             @if more > 0 { p.more { (count(more, "more reference", "more references")) "." } }
         }
