@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use kubepkg_core::time::Time;
 use kubepkg_test_support::package::index;
 use kubepkg_test_support::{ImageBuilder, Package};
 
 use crate::command::wait_for;
 use crate::publisher::{Publisher, hours_ago};
-use crate::served::{Mirror, get, send};
+use crate::served::{Mirror, get, send, send_as};
 
 /// Values by name and labels, as in the text.
 type Values = BTreeMap<String, f64>;
@@ -23,15 +24,19 @@ fn metrics(mirror: &Mirror) -> Values {
     lines.map(value).collect()
 }
 
-/// A publisher whose index expires in 30 days, and `mirror`, a store its package was imported
+/// When the index expires: 30 days and an hour from now.
+fn expires() -> Time {
+    hours_ago(-(30 * 24 + 1))
+}
+
+/// A publisher whose index expires then, and `mirror`, a store its package was imported
 /// into.
 fn imported() -> Publisher {
     let publisher = Publisher::new();
     let image = ImageBuilder::new(1).layers(2, 20_000).build();
     let web = publisher.image("web", "1.0", &image);
     let packages = [Package::new("web", "1.0.0").image(&web)];
-    let expires = hours_ago(-30 * 24);
-    publisher.publish_text(&index(&packages, hours_ago(10), Some(expires)));
+    publisher.publish_text(&index(&packages, hours_ago(10), Some(expires())));
     publisher.create(&["web"]).ok();
     let import = ["bundle", "import", "site.tar", "--store", "mirror"];
     let key = ["--public-key", "release.pub"];
@@ -105,7 +110,7 @@ fn metrics_count_what_was_asked_and_tell_what_is_here() {
         "index_acceptable_until_timestamp_seconds{{url=\"{}\"}}",
         publisher.repo()
     ));
-    let expires = hours_ago(-30 * 24).unix() as f64;
+    let expires = expires().unix() as f64;
     assert!((until - expires).abs() < 3600.0, "{until} {expires}");
     assert_eq!(
         metrics(&mirror)[r#"kubepkg_mirror_requests_total{kind="metrics",status="2xx"}"#],
@@ -198,8 +203,6 @@ fn the_page_says_what_is_here_and_how_to_pull_it() {
     let at = format!("{}/web", element(&publisher));
     assert_eq!(mirror.get(&format!("/v2/{at}/manifests/9.9")).status, 404);
     let text = page(&mirror, "/");
-    let inspect = ["bundle", "inspect", "site.tar", "-o", "json"];
-    let bundle = publisher.scratch.run(&inspect).ok().json();
     let key = publisher.key.public().unwrap().id().to_string();
     for part in [
         // packages and images, with commands
@@ -208,10 +211,10 @@ fn the_page_says_what_is_here_and_how_to_pull_it() {
         &format!("docker pull {}/{at}:1.0", mirror.host),
         // the import, its receipt and keys; freshness and expiry
         "<span class=\"version\">web 1.0.0</span>",
-        bundle["bundle"].as_str().unwrap_or("in 29 days"),
+        ", of which ",
         &key,
         &publisher.repo(),
-        "(in 29 days)",
+        "(in 30 days)",
         "(10 hours ago)",
         // misses
         &format!("{}/web:9.9", publisher.upstream.host()),
@@ -340,4 +343,49 @@ fn the_page_can_be_read_without_looking() {
             assert!(ids.contains(&id), "{path}: no {id}");
         }
     }
+}
+
+#[test]
+fn the_page_shows_what_its_reader_may_read() {
+    let publisher = imported();
+    let scratch = &publisher.scratch;
+    for name in ["alice", "bob"] {
+        scratch.write("password", "long enough");
+        let add = ["mirror", "user", "add", name, "--store", "mirror"];
+        let file = ["--password-file", "password"];
+        scratch.run(&[&add[..], &file].concat()).ok();
+    }
+    let host = element(&publisher);
+    let rules = format!(
+        "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\nrules:\n\
+         - path: {host}/web\n  pull: [alice]\n- path: other/**\n  pull: [alice, bob]\n"
+    );
+    scratch.write("access.yaml", rules);
+    let mirror = Mirror::start_with(scratch, "mirror", &["--access", "access.yaml"]);
+    for path in ["/", "/?q=web", "/metrics"] {
+        let nobody = mirror.get(path);
+        assert_eq!(nobody.status, 401, "{path}");
+        let challenge = nobody.header("www-authenticate").unwrap();
+        assert!(challenge.starts_with("Basic "), "{challenge}");
+    }
+    let page_of = |login: &str, path: &str| {
+        let answer = send_as(&mirror.host, login, "GET", path, "", b"");
+        assert_eq!(answer.status, 200, "{login} {path}");
+        String::from_utf8(answer.body).unwrap()
+    };
+    let alice = page_of("alice:long enough", "/");
+    assert!(alice.contains("docker pull") && alice.contains("id=\"imports\""));
+    let bob = page_of("bob:long enough", "/");
+    for absent in [
+        "docker pull",
+        "id=\"imports\"",
+        "id=\"misses\"",
+        "id=\"store\"",
+    ] {
+        assert!(!bob.contains(absent), "{absent}\n{bob}");
+    }
+    assert!(bob.contains("what you may read"));
+    let found = page_of("bob:long enough", "/?q=1.0");
+    assert!(!found.contains("docker pull"), "{found}");
+    page_of("bob:long enough", "/metrics");
 }
