@@ -339,7 +339,7 @@ mod tests {
         }
         let began = Instant::now();
         let listing = Listing::of(&names, |_| true, "99999", 1);
-        // a build without optimisation on a busy machine is far from the 10 ms of a release
+        // wide, for a build without optimisation on a busy machine
         assert!(began.elapsed().as_millis() < 2000, "{:?}", began.elapsed());
         assert_eq!((listing.total, listing.rows[0].tags.len()), (1, 1));
         let listing = Listing::of(&names, |_| true, "", 1);
