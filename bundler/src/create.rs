@@ -144,6 +144,11 @@ pub async fn create(
     let holes = options.allow_missing_referrers;
     let collected = collect(&scope, &pins, &found.images, beside, holes, options.jobs).await?;
 
+    if choice.packages.is_empty() && collected.is_empty() {
+        return Err(CreateError::NothingLeft(
+            found.notes.into_iter().chain(collected.notes).collect(),
+        ));
+    }
     let used = used(&repositories, &choice.packages);
     let packages = choice
         .packages

@@ -149,6 +149,9 @@ pub enum CreateError {
     /// A file changed between the plan and the writing.
     #[error("the file was changed while it was carried into the bundle")]
     FileChanged(PathBuf),
+    /// Of what a mirror was asked for, nothing can be had.
+    #[error("nothing of what is wanted can be had: {}", .0.join("; "))]
+    NothingLeft(Vec<String>),
     /// A chart cannot be read.
     #[error("chart {chart} cannot be carried")]
     Chart {
@@ -263,7 +266,9 @@ impl Classify for CreateError {
             | CreateError::Locked(_)
             | CreateError::FileChanged(_)
             | CreateError::Io { .. } => Kind::Failed,
-            CreateError::NoFolder(_) | CreateError::NoPlatform { .. } => Kind::NotFound,
+            CreateError::NoFolder(_)
+            | CreateError::NoPlatform { .. }
+            | CreateError::NothingLeft(_) => Kind::NotFound,
             CreateError::Given(error) => error.kind(),
             CreateError::Remote(error) => error.kind(),
             CreateError::Trust { source, .. } => source.kind(),

@@ -32,6 +32,20 @@ pub struct Wanted {
     pub pinned: bool,
     /// It loses its tag to another image.
     pub untagged: bool,
+    /// A mirror was asked for it in vain, and nobody else names it: it may exist nowhere.
+    pub may_lack: bool,
+}
+
+impl Wanted {
+    /// Whose tag counts: that of a package, then that of who names an image, then what a mirror was
+    /// asked for.
+    fn rank(&self) -> u8 {
+        match (self.by.is_empty(), self.may_lack) {
+            (false, _) => 2,
+            (true, false) => 1,
+            (true, true) => 0,
+        }
+    }
 }
 
 /// Every image by its reference with a digest.
@@ -82,7 +96,7 @@ pub async fn images(
             fetched.insert((one.image.repository(), raw.digest), raw);
         }
         notes.extend(one.note);
-        looked_up.push((one.image, one.by));
+        looked_up.push((one.image, one.by, one.may_lack));
     }
     Ok(Found {
         images: merged(pins, looked_up),
@@ -114,6 +128,7 @@ struct Asked {
 struct LookedUp {
     image: Reference,
     by: BTreeSet<PackageName>,
+    may_lack: bool,
     raw: Option<RawManifest>,
     note: Option<String>,
 }
@@ -130,6 +145,7 @@ async fn look_up(
     let mut found = LookedUp {
         image: asked.image,
         by: asked.by,
+        may_lack: asked.may_lack,
         raw: None,
         note: None,
     };
@@ -140,14 +156,8 @@ async fn look_up(
                 found.raw = Some(raw);
                 return Ok(Ok(found));
             }
-            // registries refuse access, too, to what does not exist
-            Err(error) if error.is_not_found() || error.is_denied() => {
-                return Ok(Err(format!(
-                    "{} is wanted and left out, for it cannot be had: {error}",
-                    found.image
-                )));
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) if error.is_of_us() => return Err(error.into()),
+            Err(error) => return Ok(Err(lacking(&found.image, &error))),
         }
     }
     match (found.image.tag(), found.image.digest()) {
@@ -162,6 +172,11 @@ async fn look_up(
         }
     }
     Ok(Ok(found))
+}
+
+/// What is to be said of an image that a mirror was asked for and that cannot be had.
+pub fn lacking(image: &Reference, error: &dyn std::error::Error) -> String {
+    format!("{image} is wanted and left out, for it cannot be had: {error}")
 }
 
 /// What is to be said of a tag that is not what its digest says. The digest decides, so that a
@@ -182,8 +197,9 @@ async fn moved(registry: &Registry, tag: &Reference, digest: &Digest) -> Option<
     }
 }
 
-fn merged(pins: &Pins, looked_up: Vec<(Reference, BTreeSet<PackageName>)>) -> Images {
-    let wanted = |by: &BTreeSet<PackageName>, pinned| Wanted {
+fn merged(pins: &Pins, looked_up: Vec<(Reference, BTreeSet<PackageName>, bool)>) -> Images {
+    let wanted = |by: &BTreeSet<PackageName>, pinned, may_lack| Wanted {
+        may_lack,
         by: by.clone(),
         pinned,
         untagged: false,
@@ -191,15 +207,21 @@ fn merged(pins: &Pins, looked_up: Vec<(Reference, BTreeSet<PackageName>)>) -> Im
     let mut images: Images = pins
         .images
         .iter()
-        .map(|(image, by)| (image.clone(), wanted(by, true)))
+        .map(|(image, by)| (image.clone(), wanted(by, true, false)))
         .collect();
     let pinned: BTreeSet<Reference> = pins.images.keys().filter_map(untagged).collect();
-    for (image, by) in looked_up {
+    for (image, by, may_lack) in looked_up {
         // asked for by digest, it is the image a package pins under its tag
         if by.is_empty() && image.tag().is_none() && pinned.contains(&image) {
             continue;
         }
-        images.entry(image).or_insert_with(|| wanted(&by, false));
+        if let Some(known) = images.get_mut(&image) {
+            known.may_lack &= may_lack;
+            continue;
+        }
+        images
+            .entry(image)
+            .or_insert_with(|| wanted(&by, false, may_lack));
     }
     images
 }
@@ -223,12 +245,11 @@ pub fn decide(
         }
     }
     for rivals in by_tag.values_mut() {
-        if rivals.iter().any(|(_, wanted)| !wanted.by.is_empty()) {
-            for (_, wanted) in rivals.iter_mut() {
-                wanted.untagged = wanted.by.is_empty();
-            }
-            rivals.retain(|(_, wanted)| !wanted.untagged);
+        let first = rivals.iter().map(|(_, wanted)| wanted.rank()).max();
+        for (_, wanted) in rivals.iter_mut() {
+            wanted.untagged = Some(wanted.rank()) < first;
         }
+        rivals.retain(|(_, wanted)| !wanted.untagged);
     }
     for (tag, digest) in decisions {
         let gets_it = |image: &Reference| image.digest() == Some(digest);
@@ -313,7 +334,7 @@ mod tests {
             images: BTreeMap::from([(image("v1", "x"), by("web"))]),
             ..Pins::default()
         };
-        let beside = vec![(image("v1", "y"), BTreeSet::new())];
+        let beside = vec![(image("v1", "y"), BTreeSet::new(), false)];
         let mut images = merged(&pins, beside);
         decide(&mut images, &BTreeMap::new()).unwrap();
         assert_eq!(losers(&images), [&image("v1", "y")]);
@@ -325,15 +346,15 @@ mod tests {
         ));
         // two of them need a decision
         let both = vec![
-            (image("v2", "y"), BTreeSet::new()),
-            (image("v2", "z"), BTreeSet::new()),
+            (image("v2", "y"), BTreeSet::new(), false),
+            (image("v2", "z"), BTreeSet::new(), false),
         ];
         let mut images = merged(&Pins::default(), both);
         let error = decide(&mut images, &BTreeMap::new()).unwrap_err();
         assert!(error.to_string().contains("beside packages"), "{error}");
         // asked for by digest, a pinned image is the package's
         let digest = Digest::sha256("x");
-        let bare = vec![(image("v1", "x").at(digest), BTreeSet::new())];
+        let bare = vec![(image("v1", "x").at(digest), BTreeSet::new(), false)];
         assert_eq!(merged(&pins, bare).len(), 1);
     }
 
@@ -344,10 +365,10 @@ mod tests {
             ..Pins::default()
         };
         // it points at the pinned image: that is one image
-        let same = merged(&pins, vec![(image("v1", "x"), by("db"))]);
+        let same = merged(&pins, vec![(image("v1", "x"), by("db"), false)]);
         assert_eq!(same, merged(&pins, Vec::new()));
         // it points at another one
-        let mut other = merged(&pins, vec![(image("v1", "y"), by("db"))]);
+        let mut other = merged(&pins, vec![(image("v1", "y"), by("db"), false)]);
         let error = decide(&mut other, &BTreeMap::new()).unwrap_err();
         assert!(error.to_string().contains("(db, by tag only)"), "{error}");
         for (chosen, loser) in [("x", "y"), ("y", "x")] {

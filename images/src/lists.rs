@@ -10,7 +10,7 @@
 //!   `key:` begins YAML (of which JSON is a part), a frame begins the table of `helm images`;
 //!   everything else is one reference a line ([`plain`]).
 //! * In YAML the `apiVersion` and `kind` of a document decide; without them it is a list of
-//!   references, or an answer of `helm images` or of `kubepkg images`.
+//!   references, or an answer of `helm images`, `kubepkg images` or `kubepkg mirror wanted`.
 
 mod document;
 mod error;

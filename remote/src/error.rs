@@ -37,9 +37,15 @@ impl RemoteError {
         self.kind() == Kind::NotFound
     }
 
-    /// Whether access was refused.
-    pub fn is_denied(&self) -> bool {
-        matches!(&*self.fault, Fault::Denied { .. })
+    /// Whether this says more of us than of what was asked for: credentials that are refused or
+    /// cannot be used, a limit, a failure on this machine. What does not exist is refused to
+    /// those who show nothing, too, by many registries.
+    pub fn is_of_us(&self) -> bool {
+        match &*self.fault {
+            Fault::Denied { given, .. } => !matches!(given, Given::None),
+            Fault::RateLimited { .. } | Fault::Sink(_) | Fault::NoCertificates => true,
+            _ => false,
+        }
     }
 
     /// Whether `host` itself wants to know who asks.

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::options::PerHost;
 use crate::retry::Retry;
 
 /// The limits of one client.
 pub(crate) struct Hosts {
     all: Arc<Semaphore>,
-    per_host: usize,
+    per_host: PerHost,
     hosts: Mutex<HashMap<String, Arc<Host>>>,
 }
 
 struct Host {
     slots: Arc<Semaphore>,
-    /// How many slots there are when all is well.
-    most: usize,
+    limits: PerHost,
     health: Mutex<Health>,
 }
 
@@ -36,13 +36,19 @@ struct Health {
     /// Counts the failures that counted. Of requests that were under way together only the
     /// first to fail says anything new: eight of them are one moment of trouble, not eight.
     moment: u64,
+    /// Slots there are beyond the first ones, because the host kept up.
+    grown: usize,
+    /// Slots of these that end when they come back: it did not keep up any more.
+    ending: usize,
+    /// It refused once because it had too much to do; it gets no more than at first.
+    full: bool,
     /// Slots that are not given out: the host had more to do than it could.
     withheld: Vec<OwnedSemaphorePermit>,
-    /// Good answers since a slot was withheld or given out again.
+    /// Good answers since the number of slots changed.
     calm: u32,
 }
 
-/// Good answers after which a host that had too much to do gets one request more at a time.
+/// Good answers after which a host gets one request more at a time.
 const CALM: u32 = 4;
 
 /// Permission for one request; given back when its answer is dropped.
@@ -56,10 +62,13 @@ pub(crate) struct Slot {
 }
 
 impl Hosts {
-    pub(crate) fn new(jobs: usize, per_host: usize) -> Hosts {
+    pub(crate) fn new(jobs: usize, per_host: PerHost) -> Hosts {
         Hosts {
             all: Arc::new(Semaphore::new(jobs.max(1))),
-            per_host: per_host.max(1),
+            per_host: PerHost {
+                first: per_host.first.max(1),
+                most: per_host.most.max(per_host.first).max(1),
+            },
             hosts: Mutex::default(),
         }
     }
@@ -68,8 +77,8 @@ impl Hosts {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let host = hosts.entry(name.to_owned()).or_insert_with(|| {
             Arc::new(Host {
-                slots: Arc::new(Semaphore::new(self.per_host)),
-                most: self.per_host,
+                slots: Arc::new(Semaphore::new(self.per_host.first)),
+                limits: self.per_host,
                 health: Mutex::default(),
             })
         });
@@ -114,8 +123,14 @@ impl Slot {
         health.calm += 1;
         if health.calm >= CALM {
             health.calm = 0;
-            // given out again
-            health.withheld.pop();
+            let limits = self.host.limits;
+            if health.withheld.pop().is_none()
+                && !health.full
+                && limits.first + health.grown < limits.most
+            {
+                health.grown += 1;
+                self.host.slots.add_permits(1);
+            }
         }
         if health.moment == self.moment {
             health.failures = 0;
@@ -134,6 +149,11 @@ impl Slot {
         let mut health = self.host.health();
         if health.moment == self.moment {
             self.refused.store(busy, Ordering::Relaxed);
+            if busy {
+                // what was given beyond the first slots comes back at once, one by one
+                health.full = true;
+                health.ending += std::mem::take(&mut health.grown);
+            }
             health.moment += 1;
             health.failures = health.failures.saturating_add(1);
         }
@@ -151,13 +171,18 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if !self.refused.load(Ordering::Relaxed) {
-            return;
-        }
         let mut health = self.host.health();
-        health.calm = 0;
-        if health.withheld.len() + 1 < self.host.most {
-            health.withheld.extend(self.place.take());
+        if health.ending > 0 {
+            health.ending -= 1;
+            if let Some(place) = self.place.take() {
+                place.forget();
+            }
+        }
+        if self.refused.load(Ordering::Relaxed) {
+            health.calm = 0;
+            if health.withheld.len() + 1 < self.host.limits.first {
+                health.withheld.extend(self.place.take());
+            }
         }
     }
 }
@@ -167,9 +192,44 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
+    fn fixed(count: usize) -> PerHost {
+        PerHost {
+            first: count,
+            most: count,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_keeps_up_gets_more_until_it_refuses() {
+        let limits = PerHost { first: 2, most: 4 };
+        let (hosts, policy) = (Hosts::new(99, limits), Retry::default());
+        let free = || {
+            let slots: Vec<Slot> = std::iter::from_fn(|| hosts.slot("a").now_or_never()).collect();
+            slots.len()
+        };
+        assert_eq!(free(), 2);
+        for more in [3, 4, 4] {
+            let slot = hosts.slot("a").await;
+            (0..CALM).for_each(|_| slot.went_well());
+            drop(slot);
+            assert_eq!(free(), more);
+        }
+        hosts.slot("a").await.failed(&policy, None, true);
+        // it goes back to what it had at first as slots come back, less the one it refused
+        (0..4).for_each(|_| drop(hosts.slot("a").now_or_never()));
+        let mut last = 0;
+        for _ in 0..8 {
+            let slot = hosts.slot("a").await;
+            (0..CALM).for_each(|_| slot.went_well());
+            drop(slot);
+            last = free();
+        }
+        assert_eq!(last, 2, "and no further");
+    }
+
     #[tokio::test]
     async fn a_host_with_too_much_to_do_gets_less_at_a_time() {
-        let (hosts, policy) = (Hosts::new(99, 3), Retry::default());
+        let (hosts, policy) = (Hosts::new(99, fixed(3)), Retry::default());
         let free = || {
             let slots: Vec<Slot> = std::iter::from_fn(|| hosts.slot("a").now_or_never()).collect();
             slots.len()
@@ -192,7 +252,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_gets_no_more_than_its_share() {
-        let hosts = Hosts::new(3, 2);
+        let hosts = Hosts::new(3, fixed(2));
         let first = hosts.slot("a").await;
         let _second = hosts.slot("a").await;
         assert!(hosts.slot("a").now_or_never().is_none());
@@ -204,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_pause_holds_for_one_host_and_only_grows() {
-        let (hosts, policy) = (Hosts::new(4, 4), Retry::default());
+        let (hosts, policy) = (Hosts::new(4, fixed(4)), Retry::default());
         let slot = hosts.slot("a").await;
         slot.failed(&policy, Some(Duration::from_secs(500)), false);
         slot.failed(&policy, Some(Duration::from_secs(1)), false);
@@ -215,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_that_fail_together_are_one_moment_of_trouble() {
-        let (hosts, policy) = (Hosts::new(99, 99), Retry::default());
+        let (hosts, policy) = (Hosts::new(99, fixed(99)), Retry::default());
         let mut together = Vec::new();
         for _ in 0..8 {
             together.push(hosts.slot("a").await);

@@ -9,12 +9,22 @@ use kubepkg_core::location::CanonicalUrl;
 
 use crate::retry::Retry;
 
-/// Requests to one host at the same time, unless told otherwise: enough to fill a line, few
-/// enough that public registries do not take it for an attack.
-pub const PER_HOST: usize = 6;
+/// Requests to one host at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerHost {
+    /// So many at first.
+    pub first: usize,
+    /// So many while it keeps up; the same for no more than that.
+    pub most: usize,
+}
 
-/// Requests at the same time to all hosts together, unless told otherwise.
-pub const JOBS: usize = 16;
+/// Unless told otherwise: few at first, so that no registry takes it for an attack; then as many as
+/// other tools begin with, until the host refuses for having too much to do.
+pub const PER_HOST: PerHost = PerHost { first: 6, most: 24 };
+
+/// Requests at the same time to all hosts together, unless told otherwise: as many as one host
+/// may get.
+pub const JOBS: usize = 24;
 
 /// How to reach other machines. `Options::default()` speaks TLS, without credentials and
 /// without a mirror.
@@ -43,7 +53,7 @@ pub struct Options {
     /// Requests at the same time to all hosts together.
     pub jobs: usize,
     /// Requests at the same time to one host.
-    pub per_host: usize,
+    pub per_host: PerHost,
     /// When and how often a request is tried again.
     pub retry: Retry,
     /// How to let time pass before the next try. Tests hand in one that only takes notes.

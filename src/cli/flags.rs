@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use kubepkg_core::location::CanonicalUrl;
 
-use kubepkg_remote::{Client, Options};
+use kubepkg_remote::{Client, Options, PER_HOST, PerHost};
 
 use crate::error::CommandError;
 
@@ -118,7 +118,13 @@ impl Reach {
             client_certificate: certificate,
             hosts_dir: self.hosts_dir.clone(),
             jobs: usize::from(jobs.jobs),
-            per_host: usize::from(jobs.per_host),
+            per_host: match jobs.per_host.map(usize::from) {
+                Some(count) => PerHost {
+                    first: count,
+                    most: count,
+                },
+                None => PER_HOST,
+            },
             ..Options::default()
         };
         Ok(Client::new(options)?)
@@ -129,9 +135,10 @@ impl Reach {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Jobs {
     /// How many transfers run at the same time
-    #[arg(help_heading = REACH, long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(help_heading = REACH, long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
-    /// How many requests to one host at the same time
-    #[arg(help_heading = REACH, long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub per_host: u16,
+    /// How many requests to one host at the same time; when not given 6, and up to 24 while it
+    /// keeps up
+    #[arg(help_heading = REACH, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub per_host: Option<u16>,
 }

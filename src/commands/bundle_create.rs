@@ -197,6 +197,11 @@ fn options(
         .beside
         .read(arguments.platform.is_empty(), printer)?;
     let (repositories, given) = match requests.is_empty() {
+        true if unpackaged.is_empty() => {
+            return Err(
+                CommandError::failed("nothing is wanted, so there is nothing to carry").into(),
+            );
+        }
         true => {
             no_packages(arguments, printer);
             Default::default()

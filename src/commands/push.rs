@@ -73,7 +73,7 @@ const MAX_ANNOTATION: usize = 1024;
 /// A tree is three requests of weight.
 const JOBS: Jobs = Jobs {
     jobs: 4,
-    per_host: 4,
+    per_host: Some(4),
 };
 
 /// What was pushed, or was there.

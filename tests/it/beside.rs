@@ -1,10 +1,11 @@
 //! Bundles of what belongs to no package: images, charts and files somebody names. Made, carried
 //! over and served; and never without somebody's word.
 
-use kubepkg_core::Digest;
+use kubepkg_core::descriptor::media_type;
 use kubepkg_core::keys::PrivateKey;
-use kubepkg_test_support::image::{artifact, cosign_signature, cosign_tag};
-use kubepkg_test_support::{Chart, Image, ImageBuilder, Upstream};
+use kubepkg_core::{Algorithm, Digest};
+use kubepkg_test_support::image::{artifact, cosign_signature, cosign_tag, docker_list, index};
+use kubepkg_test_support::{Chart, Content, Image, ImageBuilder, Upstream};
 
 use crate::command::{Run, Scratch};
 use crate::publisher::Publisher;
@@ -336,12 +337,28 @@ fn what_a_mirror_was_asked_for_in_vain_is_brought_by_the_next_bundle() {
     for flag in [&["--references"][..], &["-o", "json"]] {
         let list = wanted(flag);
         assert!(list.contains(&format!("{db}:2")), "{list}");
+        // anybody can ask a mirror for anything
+        let list = match flag[0] {
+            "-o" => list,
+            _ => format!("{list}foo.bar_baz/x:1\nno.such.host.invalid/x:1\n"),
+        };
         maker.scratch.write("wanted", list);
         maker
             .create(&["--wanted", "wanted"])
             .ok()
             .says("nowhere:9 is wanted and left out, for it cannot be had");
     }
+    maker
+        .scratch
+        .write("odd", "foo.bar_baz/x:1\nno.such.host.invalid/x:1\n");
+    maker
+        .create(&["--wanted", "odd"])
+        .fails(4, "nothing of what is wanted can be had")
+        .says("left out of what is wanted: \"foo.bar_baz/x:1\"");
+    maker.scratch.write("none", "");
+    maker
+        .create(&["--wanted", "none"])
+        .fails(1, "nothing is wanted");
     maker.import_on_its_word();
     assert!(maker.serve().body(&missing) == small(2).manifest());
     assert!(!wanted(&["--references"]).contains("db:2"));
@@ -635,4 +652,75 @@ fn a_package_and_an_image_beside_it_share_one_file() {
     assert_eq!(head["images"].as_array().unwrap().len(), 1);
     assert_eq!(head["images"][0]["packages"][0], "web");
     assert!(head.get("requires").is_none(), "{head}");
+}
+
+#[test]
+fn content_of_every_shape_arrives_as_it_is() {
+    let maker = Maker::new();
+    let mut shapes: Vec<(&str, Image)> = vec![
+        ("docker", ImageBuilder::new(1).docker().build()),
+        (
+            "list",
+            docker_list(&[ImageBuilder::new(2).docker().build()]),
+        ),
+        ("nested", index(&[index(&[small(3)]), small(4)])),
+    ];
+    let kinds = [
+        ("zstd", "application/vnd.oci.image.layer.v1.tar+zstd"),
+        ("estargz", "application/vnd.oci.image.layer.v1.tar+gzip"),
+        ("helm", "application/vnd.wasm.content.layer.v1+wasm"),
+        ("bare", ""),
+    ];
+    for (name, kind) in kinds {
+        let mut content = Content::default();
+        let empty = "application/vnd.oci.empty.v1+json";
+        let config = content.add_blob(Algorithm::Sha256, empty, b"{}".to_vec());
+        let mut layers = Vec::new();
+        if !kind.is_empty() {
+            let mut layer = content.add_blob(Algorithm::Sha256, kind, name.as_bytes().to_vec());
+            let toc = Digest::sha256("toc").to_string();
+            layer
+                .annotations
+                .insert("containerd.io/snapshot/stargz/toc.digest".to_owned(), toc);
+            layers.push(layer);
+        }
+        let manifest = serde_json::json!({
+            "schemaVersion": 2,
+            "mediaType": media_type::OCI_MANIFEST,
+            "artifactType": "application/vnd.example.thing",
+            "config": config,
+            "layers": layers,
+            "annotations": {"org.example": "kept"},
+        });
+        let kind = media_type::OCI_MANIFEST;
+        let descriptor = content.add_manifest(Algorithm::Sha256, kind, &manifest);
+        shapes.push((
+            name,
+            Image {
+                descriptor,
+                content,
+            },
+        ));
+    }
+    let mut call = Vec::new();
+    for (name, image) in &shapes {
+        call.push("--image".to_owned());
+        call.push(format!("{}:1", maker.image(name, &["1"], image)));
+    }
+    maker
+        .create(&call.iter().map(String::as_str).collect::<Vec<_>>())
+        .ok();
+    maker.import_on_its_word();
+    let mirror = maker.serve();
+    for (name, image) in &shapes {
+        let place = maker.place(name);
+        let answer = mirror.get(&format!("{place}manifests/1"));
+        assert!(answer.body == image.manifest(), "{name}");
+        let kind = image.descriptor.media_type.as_str();
+        assert_eq!(answer.header("content-type"), Some(kind), "{name}");
+        for blob in image.blobs() {
+            let body = mirror.body(&format!("{place}blobs/{blob}"));
+            assert!(body == image.content.blobs[&blob], "{name} {blob}");
+        }
+    }
 }

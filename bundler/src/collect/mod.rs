@@ -25,7 +25,7 @@ use kubepkg_core::reference::Reference;
 pub use scope::{Fetched, Scope};
 
 use crate::CreateError;
-use crate::tags::{Images, Wanted};
+use crate::tags::{Images, Wanted, lacking};
 use crate::unpackaged::{Chart, LooseFile, Unpackaged};
 
 /// Where content is to be had.
@@ -137,6 +137,11 @@ impl Collected {
         for image in &mut self.images {
             image.sparse |= lacking.contains(&image.reference);
         }
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Number of different manifests and blobs.
@@ -259,6 +264,21 @@ async fn one(scope: &Scope<'_>, item: Item) -> Result<Collected, CreateError> {
                 packages: by.into_iter().collect(),
             });
             Ok(collected)
+        }
+        Item::Image(reference, wanted) if wanted.may_lack => {
+            let sure = Wanted {
+                may_lack: false,
+                ..wanted
+            };
+            let item = Item::Image(reference.clone(), sure);
+            match Box::pin(one(scope, item)).await {
+                Err(error) if !matches!(&error, CreateError::Remote(error) if error.is_of_us()) => {
+                    let mut none = Collected::default();
+                    none.notes.push(lacking(&reference, &error));
+                    Ok(none)
+                }
+                found => found,
+            }
         }
         Item::Image(reference, wanted) => {
             let mut collected = Collected::default();

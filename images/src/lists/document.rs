@@ -19,7 +19,7 @@ pub(super) const LIMITS: Limits = Limits {
 /// What a refusal of a form says.
 const KNOWN: &str = "known are one image a line, Rancher's lists, YAML and JSON lists of images, \
                      Hauler's Images and Charts, ZarfPackageConfig, ImageSetConfiguration, and the \
-                     answers of helm images and kubepkg images; the images that manifests and \
+                     answers of helm images, kubepkg images and kubepkg mirror wanted; the images that manifests and \
                      charts run are listed by kubepkg images FILE -o images";
 
 /// Reads the images of all documents; `None` where one has no form.

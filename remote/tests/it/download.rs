@@ -9,7 +9,7 @@ use futures_util::TryStreamExt;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::{Algorithm, Digest};
 use kubepkg_remote::registry::BlobSink;
-use kubepkg_remote::{Client, Fault, Progress, RemoteError};
+use kubepkg_remote::{Client, Fault, PerHost, Progress, RemoteError};
 
 use crate::server::{Server, blob, broken_body, client, noise, options, range, serve_blob, status};
 
@@ -291,7 +291,7 @@ async fn a_host_is_not_overrun() {
     })
     .await;
     let (mut options, _) = options();
-    options.per_host = 3;
+    options.per_host = PerHost { first: 3, most: 3 };
     let registry = Client::new(options).unwrap().registry();
     let (image, descriptor) = (server.image("a:1"), blob(&bytes));
     let pull = |_| registry.download(&image, &descriptor, Vec::new(), &());

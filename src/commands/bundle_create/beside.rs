@@ -10,6 +10,7 @@ use kubepkg_bundler::{Chart, LooseFile, Unpackaged};
 use kubepkg_core::file::FileName;
 use kubepkg_core::reference::Reference;
 use kubepkg_images::lists::{self, ListedChart, ListedImage};
+use serde::Deserialize;
 
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -127,10 +128,7 @@ impl Beside {
                 .into());
         }
         if let Some(file) = &self.wanted {
-            let list = lists::read(&content(file)?, &shown(file))?;
-            for image in &list.images {
-                all.wanted.insert(reference(file, image)?);
-            }
+            all.wanted = wanted(file, printer)?;
         }
         for file in &self.images_from {
             let list = lists::read(&content(file)?, &shown(file))?;
@@ -157,6 +155,57 @@ impl Beside {
         }
         Ok(all)
     }
+}
+
+/// What a mirror was asked for in vain, as `mirror wanted` writes it. Whoever reaches a mirror can
+/// ask it for anything, so what is no reference is told and left out.
+fn wanted(file: &Path, printer: &Printer) -> anyhow::Result<BTreeSet<Reference>> {
+    let bytes = content(file)?;
+    let wrong = |why: String| {
+        CommandError::usage(why)
+            .at(shown(file))
+            .hint("give what kubepkg mirror wanted writes with --references or -o json")
+    };
+    if bytes.len() > lists::MAX_BYTES {
+        return Err(wrong("this file is too large to be a list".to_owned()).into());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| wrong("this is no text".to_owned()))?;
+    let names: Vec<String> = match text.trim_start().starts_with('{') {
+        true => {
+            let list: WantedList =
+                serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            list.references
+                .into_iter()
+                .map(|entry| entry.reference)
+                .collect()
+        }
+        false => {
+            let lines = text.lines().map(str::trim);
+            let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+            lines.map(str::to_owned).collect()
+        }
+    };
+    let mut wanted = BTreeSet::new();
+    for name in names {
+        match name.parse() {
+            Ok(reference) => {
+                wanted.insert(reference);
+            }
+            Err(error) => printer.warn(&format!("left out of what is wanted: {error}")),
+        }
+    }
+    Ok(wanted)
+}
+
+/// What of `mirror wanted -o json` is read.
+#[derive(Deserialize)]
+struct WantedList {
+    references: Vec<WantedEntry>,
+}
+
+#[derive(Deserialize)]
+struct WantedEntry {
+    reference: String,
 }
 
 /// The reference of an image; the list was read by the same rules.
