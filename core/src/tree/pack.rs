@@ -183,6 +183,30 @@ pub(super) mod tests {
         "sha256:0a44a881260e0b65157c4f1cb5a003832aea5fc6b340670189931d33b121d03d";
 
     #[test]
+    fn long_names_are_cut_as_they_were_before() {
+        // made of these files by Go, with `Format: tar.FormatPAX` as without
+        const CONTENT: &str =
+            "sha256:48a6dd544b00fd9ccb7c0be0d238da73c4ab714642246dded7030627df5aa2ef";
+        let scratch = tempfile::tempdir().unwrap();
+        let long = |letter: &str, count: usize| letter.repeat(count);
+        for (path, content) in [
+            (format!("{}/{}", long("a", 99), long("b", 101)), "one\n"),
+            (format!("{}/ü/{}", long("c", 98), long("d", 40)), "two\n"),
+            (
+                format!("{}/ü/ö/{}", long("e", 97), long("f", 40)),
+                "three\n",
+            ),
+            (format!("{}/{}", long("g", 99), long("h", 40)), "four\n"),
+        ] {
+            let path = scratch.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, content).unwrap();
+        }
+        let packed = pack(scratch.path(), io::sink()).unwrap();
+        assert_eq!(packed.content.to_string(), CONTENT);
+    }
+
+    #[test]
     fn what_is_unpacked_is_what_was_there() {
         use std::io::Read as _;
         let folder = sample();

@@ -1,6 +1,11 @@
 //! The headers of a tree's archive (POSIX pax). They are written here and not by a library, so
 //! that no release of one can change them. Where the POSIX formats leave a choice, it is the one
 //! of Go's `archive/tar`, with which trees were made before.
+//!
+//! Those trees say that they are pax. For Go that allows an extended header and asks for none: a
+//! path that fits into a plain header has only that, and one that can be parted between name and
+//! prefix is parted. With `Format: tar.FormatPAX` and with no format Go gives the same bytes for
+//! every path, so nothing hangs on which of the two the older program chose.
 
 /// Everything in an archive is a multiple of this.
 pub(super) const BLOCK: usize = 512;
@@ -32,7 +37,7 @@ pub(super) fn header(path: &str, size: u64, mode: u32) -> Vec<u8> {
             out.extend(extended(path, record.len()));
             out.extend_from_slice(record.as_bytes());
             out.resize(out.len() + padding(record.len() as u64), 0);
-            text(&mut block[..NAME], &ascii(path));
+            cut(&mut block[..NAME], &ascii(path));
         }
     }
     octal(&mut block[100..108], u64::from(mode));
@@ -115,6 +120,19 @@ fn text(field: &mut [u8], text: &str) {
     field[..length].copy_from_slice(&text.as_bytes()[..length]);
 }
 
+/// The first bytes of a name whose whole is in the extended header before it. A cut name that
+/// ends with a slash would be a folder for readers of plain headers only: Go ends it before that.
+fn cut(field: &mut [u8], name: &str) {
+    text(field, name);
+    let last = field.len() - 1;
+    if name.len() > field.len() && field[last] == b'/' {
+        let slashes = field[..last].iter().rev().take_while(|b| **b == b'/');
+        let end = last - slashes.count();
+        // what follows that byte stays, as Go leaves it
+        field[end] = 0;
+    }
+}
+
 /// Octal digits that fill the field up to the zero byte at its end. No tree is so large that
 /// they do not fit.
 fn octal(field: &mut [u8], value: u64) {
@@ -163,6 +181,23 @@ mod tests {
             assert_eq!((entry.size(), header.mode().unwrap()), (3, mode));
             assert_eq!((header.uid().unwrap(), header.mtime().unwrap()), (0, 0));
             assert!(entries.next().is_none());
+        }
+    }
+
+    #[test]
+    fn a_cut_name_does_not_end_as_that_of_a_folder() {
+        let name = |path: &str| {
+            let header = header(path, 0, PLAIN);
+            header[header.len() - BLOCK..][..NAME].to_vec()
+        };
+        let x = |count: usize| "x".repeat(count);
+        for (path, end) in [
+            (format!("{}/{}", x(99), x(101)), &b"xxx\0"[..]),
+            (format!("{}/ü/{}", x(98), x(40)), b"xx\0/"),
+            (format!("{}/ü/ö/{}", x(97), x(40)), b"x\0//"),
+            (format!("{}/{}", x(100), x(101)), b"xxxx"),
+        ] {
+            assert!(name(&path).ends_with(end), "{path}");
         }
     }
 
