@@ -283,7 +283,11 @@ async fn now<S: Store>(bundle: &Bundle, store: &S, checked: &Checked) -> Result<
     };
     for place in &checked.placements {
         if let Some(repository) = store.repository(&place.repository).await? {
-            for (tag, tagged) in place.tags.iter().filter(|(_, t)| t.packages.is_empty()) {
+            let closure = &checked.closure;
+            let compared = place.tags.iter().filter(|(_, tagged)| {
+                tagged.packages.is_empty() || closure.chart(&tagged.digest).is_some()
+            });
+            for (tag, tagged) in compared {
                 if let Some(old) = repository.tags.get(tag)
                     && old.digest != tagged.digest
                     && let Some(bytes) = read_small(store, &old.digest, MAX_MANIFEST).await?

@@ -11,6 +11,7 @@ use kubepkg_core::bundle::Bundle;
 use kubepkg_core::bundle::head::{Head, HeadPackage};
 use kubepkg_core::bundle::verify::{Placement, Tagged};
 use kubepkg_core::carried;
+use kubepkg_core::chart;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::manifest::{Content, Manifest};
 use kubepkg_core::name::{PackageName, Tag};
@@ -34,7 +35,8 @@ pub struct Now {
     pub names: Names,
     /// `carried.json` of each site, by folder.
     pub carried: BTreeMap<String, Vec<u8>>,
-    /// What tags of referrers point at that the bundle wants to move, as far as it is there.
+    /// What tags of referrers and of charts point at that the bundle wants to move, as far as it
+    /// is there.
     pub manifests: BTreeMap<Digest, Manifest>,
 }
 
@@ -258,16 +260,23 @@ fn wishes<'p>(
     now: &Now,
 ) -> BTreeMap<&'p Tag, Wish> {
     let old = now.names.repositories.get(&place.repository);
-    let adds = |tag: &Tag, new: &Digest| {
+    let points_at = |tag: &Tag| {
         let old = old.and_then(|old| old.tags.get(tag));
-        let old = old.and_then(|old| now.manifests.get(&old.digest));
-        match (old, checked.closure.parts(new)) {
-            (Some(old), Some(new)) => {
-                let old = parts(old);
-                old.len() < new.len() && old.is_subset(&new)
-            }
-            _ => false,
+        old.and_then(|old| now.manifests.get(&old.digest))
+    };
+    let adds = |tag: &Tag, new: &Digest| match (points_at(tag), checked.closure.parts(new)) {
+        (Some(old), Some(new)) => {
+            let old = parts(old);
+            old.len() < new.len() && old.is_subset(&new)
         }
+        _ => false,
+    };
+    let loses = |tag: &Tag, archive: Digest, file: Option<Digest>| {
+        let old = points_at(tag).and_then(|old| chart::parts(old).ok());
+        old.is_some_and(|old| {
+            let signed = old.provenance.map(|file| file.digest);
+            old.archive.digest == archive && signed.is_some() && signed != file
+        })
     };
     let wish = |(tag, tagged): (&'p Tag, &Tagged)| {
         let referrer = subjects.packages(&place.upstream, tag);
@@ -282,11 +291,14 @@ fn wishes<'p>(
         let wish = Wish {
             digest: tagged.digest,
             origins,
-            kind: match referrer {
-                Some(_) => WishKind::Referrer {
+            kind: match (referrer, checked.closure.chart(&tagged.digest)) {
+                (Some(_), _) => WishKind::Referrer {
                     adds: adds(tag, &tagged.digest),
                 },
-                None => WishKind::Pinned,
+                (None, Some((archive, file))) => WishKind::Chart {
+                    loses: loses(tag, archive, file),
+                },
+                (None, None) => WishKind::Pinned,
             },
         };
         (tag, wish)

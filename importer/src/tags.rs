@@ -15,6 +15,9 @@
 //! The tag of a signature follows the packages of the image it is about. Nobody signs which
 //! signatures there are, so within one release a tag only moves to what holds all that it
 //! held before: signatures are added, never taken away.
+//!
+//! The same goes for the provenance file of a chart, which no package pins either: within one
+//! release the tag of an archive keeps the file that is there.
 
 use std::cmp::Ordering;
 
@@ -53,6 +56,12 @@ pub enum WishKind {
     Referrer {
         /// Whether everything the tag held before is in what it should point at.
         adds: bool,
+    },
+    /// A signed package pins the archive of the chart there.
+    Chart {
+        /// Whether the tag points at the same archive with a provenance file that is not in what
+        /// it should point at.
+        loses: bool,
     },
 }
 
@@ -111,6 +120,13 @@ pub fn decide(old: Option<&TagEntry>, wish: &Wish, allow_back: bool) -> Decision
             Decision::Refused(format!(
                 "it holds what this one lacks, and is of the same release, {owner} build {} \
                  (--allow-tag-back moves it)",
+                owner.build
+            ))
+        }
+        (Ordering::Equal, WishKind::Chart { loses: true }) if !allow_back => {
+            Decision::Refused(format!(
+                "it has the same archive with a provenance file that this one lacks, and is of \
+                 the same release, {owner} build {} (--allow-tag-back moves it)",
                 owner.build
             ))
         }
@@ -293,6 +309,27 @@ mod tests {
             let decision = decide(Some(&old), &signature("b", version, adds), false);
             let set = matches!(decision, Decision::Set(_));
             assert_eq!(set, moves, "{version} {adds}: {decision:?}");
+        }
+    }
+
+    #[test]
+    fn a_chart_keeps_its_provenance_file_within_a_release() {
+        let old = tag("a", Some(origin("e", "web", "1.1.0", 2)));
+        for (build, loses, back, moves) in [
+            (2, true, false, false),
+            (2, true, true, true),
+            (2, false, false, true),
+            (3, true, false, true),
+            (1, false, false, false),
+        ] {
+            let wish = Wish {
+                digest: Digest::sha256("b"),
+                origins: vec![origin("e", "web", "1.1.0", build)],
+                kind: WishKind::Chart { loses },
+            };
+            let decision = decide(Some(&old), &wish, back);
+            let set = matches!(decision, Decision::Set(_));
+            assert_eq!(set, moves, "{build} {loses} {back}: {decision:?}");
         }
     }
 

@@ -6,6 +6,7 @@ mod attacks;
 mod beside;
 mod change;
 mod order;
+mod provenance;
 mod repeat;
 mod roots;
 mod signatures;

@@ -9,15 +9,15 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use kubepkg_core::Digest;
 use kubepkg_core::bundle::head::{
     Class, Head, HeadBlob, HeadChart, HeadFile, HeadImage, HeadPackage, HeadRepository,
 };
 use kubepkg_core::bundle::{Bundle, Layout, Signatures, write};
-use kubepkg_core::chart::oci_form;
+use kubepkg_core::chart::oci_form_with;
 use kubepkg_core::keys::PrivateKey;
 use kubepkg_core::manifest::{self, Manifest};
 use kubepkg_core::name::PackageName;
+use kubepkg_core::{Algorithm, Digest};
 
 use crate::chart::Chart;
 use crate::image::Image;
@@ -88,7 +88,20 @@ impl Forge {
 
     /// Lists a chart of a classic repository, in the form `bundle create` gives it.
     pub fn chart(&mut self, repository: &str, chart: &Chart, packages: &[&str]) {
-        let form = oci_form(&chart.archive).unwrap();
+        self.signed_chart(repository, chart, None, packages);
+    }
+
+    /// The same with a provenance file. Gives the digest of the manifest.
+    pub fn signed_chart(
+        &mut self,
+        repository: &str,
+        chart: &Chart,
+        provenance: Option<&[u8]>,
+        packages: &[&str],
+    ) -> Digest {
+        let beside = provenance.map(|file| (self.blob(Class::Chart, file), file.len() as u64));
+        let form = oci_form_with(&chart.archive, Algorithm::Sha256, beside).unwrap();
+        let manifest = form.manifest_descriptor.digest;
         self.blob(Class::Manifest, &form.manifest);
         self.blob(Class::Config, &form.config);
         self.blob(Class::Chart, &chart.archive);
@@ -100,6 +113,7 @@ impl Forge {
             manifest: form.manifest_descriptor,
             packages: names(packages),
         });
+        manifest
     }
 
     /// Lists an image under `reference`, which has no digest, with everything below it.

@@ -5,6 +5,7 @@ use crate::bundle::head::{Class, Hole};
 use crate::bundle::verify::{
     Closure, ClosureError, Fault, PlacementError, charts, closure, placements,
 };
+use crate::chart::MAX_PROVENANCE;
 use crate::chart::tests::tgz;
 use crate::descriptor::{Descriptor, Platform, media_type};
 use crate::digest::{Algorithm, Digest};
@@ -394,10 +395,21 @@ fn chart_of(version: &str) -> Vec<u8> {
     tgz(&[("web/Chart.yaml", yaml.as_bytes())])
 }
 
+/// A provenance file that names these bytes.
+fn signed_for(archive: &[u8]) -> String {
+    format!(
+        "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nname: web\n\n...\nfiles:\n  \
+         web.tgz: sha256:{}\n-----BEGIN PGP SIGNATURE-----\n\nx\n-----END PGP SIGNATURE-----\n",
+        Digest::sha256(archive).hex()
+    )
+}
+
 fn charts_of(sample: &Sample) -> Result<(), ClosureError> {
     let closure = walk(sample)?;
-    charts(&sample.head, &closure, |digest, _| {
-        Ok(sample.content[digest].clone())
+    charts(&sample.head, &closure, |digest, limit| {
+        let bytes = &sample.content[digest];
+        assert!(bytes.len() as u64 <= limit);
+        Ok(bytes.clone())
     })
 }
 
@@ -409,11 +421,12 @@ fn a_classic_chart_has_the_manifest_of_its_archive() {
         sample.classic_chart("https://c.example.com", "web", &archive, algorithm, None);
         charts_of(&sample).unwrap();
         let mut sample = Sample::empty();
-        let file = Some(&b"signed"[..]);
+        let signed = signed_for(&archive);
+        let file = Some(signed.as_bytes());
         sample.classic_chart("https://c.example.com", "web", &archive, algorithm, file);
         charts_of(&sample).unwrap();
         // named by its manifest, it has to be there
-        let file = Digest::sha256(b"signed");
+        let file = Digest::sha256(&signed);
         sample.head.blobs.retain(|blob| blob.digest != file);
         let error = charts_of(&sample).unwrap_err();
         assert!(
@@ -427,6 +440,47 @@ fn a_classic_chart_has_the_manifest_of_its_archive() {
     walk(&sample).unwrap();
     let error = charts_of(&sample).unwrap_err();
     assert!(matches!(error.faults[..], [Fault::Chart { .. }]), "{error}");
+}
+
+#[test]
+fn a_provenance_file_is_small_signed_and_not_for_other_bytes() {
+    let archive = chart_of("1.0.0+up1");
+    let large = vec![b' '; usize::try_from(MAX_PROVENANCE).unwrap() + 1];
+    let nothing = signed_for(b"").replace("sha256:", "sha1:");
+    for (file, classic, pushed) in [
+        (signed_for(&archive).into_bytes(), None, None),
+        (nothing.into_bytes(), None, None),
+        (
+            signed_for(b"other").into_bytes(),
+            Some("signed for other bytes"),
+            Some("signed for other bytes"),
+        ),
+        (b"<html>".to_vec(), Some("no signed text"), None),
+        (large, Some("is larger than"), Some("is larger than")),
+    ] {
+        let mut one = Sample::empty();
+        let algorithm = Algorithm::Sha512;
+        one.classic_chart(
+            "https://c.example.com",
+            "web",
+            &archive,
+            algorithm,
+            Some(&file),
+        );
+        let mut two = Sample::empty();
+        let layer = (media_type::HELM_PROVENANCE, &file[..]);
+        two.chart_with("oci://r.example.com", "web", &archive, false, layer);
+        for (sample, want) in [(one, classic), (two, pushed)] {
+            match (charts_of(&sample), want) {
+                (Ok(()), None) => {}
+                (Err(error), Some(want)) => {
+                    assert!(matches!(error.faults[..], [Fault::Chart { .. }]), "{error}");
+                    assert!(error.to_string().contains(want), "{error}");
+                }
+                (other, want) => panic!("{other:?}, not {want:?}"),
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Charts: packages pin only archives, so what surrounds an archive must follow from it. A
-//! provenance file may be beside it: its own signature speaks for it.
+//! provenance file may be beside it. Its own signature speaks for it, and Helm checks that; but
+//! it has to be small, a signed text, and not signed for other bytes than the archive.
 
 use super::closure::Closure;
 use super::fault::{ClosureError, Fault};
 use crate::bundle::head::{Head, HeadChart};
-use crate::chart::{MAX_ARCHIVE, MAX_CONFIG, check_computed, check_config};
+use crate::chart::{
+    Attested, MAX_ARCHIVE, MAX_CONFIG, MAX_PROVENANCE, attested, check_computed, check_config,
+};
 use crate::digest::Digest;
 
 /// Checks that manifest and config of every chart are those of its archive. `read` gives the
@@ -23,10 +26,21 @@ pub fn charts<E: From<ClosureError>>(
             continue;
         };
         let archive = read(&chart.archive, MAX_ARCHIVE)?;
-        let checked = match chart.repository.scheme() {
-            "oci" => check_config(&read(&blobs.config, MAX_CONFIG)?, &archive),
+        let pushed = chart.repository.scheme() == "oci";
+        if let Some((file, size)) = blobs.provenance {
+            // what it says is not asked of a file that nobody would read
+            let why = match size <= MAX_PROVENANCE {
+                true => wrong(&read(&file, MAX_PROVENANCE)?, &archive, pushed),
+                false => Some(format!(
+                    "its provenance file {file} is larger than {MAX_PROVENANCE} bytes"
+                )),
+            };
+            faults.extend(why.map(|why| fault(chart, &why)));
+        }
+        let checked = match pushed {
+            true => check_config(&read(&blobs.config, MAX_CONFIG)?, &archive),
             // that the provenance file is there was seen when its manifest was walked
-            _ => check_computed(&chart.manifest, &archive, &chart.archive, blobs.provenance),
+            false => check_computed(&chart.manifest, &archive, &chart.archive, blobs.provenance),
         };
         if let Err(error) = checked {
             faults.push(fault(chart, &error.to_string()));
@@ -36,6 +50,21 @@ pub fn charts<E: From<ClosureError>>(
         Ok(())
     } else {
         Err(E::from(ClosureError { faults }))
+    }
+}
+
+/// What is wrong with the provenance file of `archive`. What somebody `pushed` to a registry is
+/// carried as it is, also where it is no provenance file at all: that deceives nobody.
+fn wrong(file: &[u8], archive: &[u8], pushed: bool) -> Option<String> {
+    match attested(file, &Digest::sha256(archive).hex()) {
+        Attested::Other(named) => Some(format!(
+            "its provenance file is signed for other bytes: it names sha256 {}",
+            named.into_iter().collect::<Vec<_>>().join(", ")
+        )),
+        Attested::NotSigned if !pushed => {
+            Some("what it has as provenance file is no signed text".to_owned())
+        }
+        Attested::Archive | Attested::Nothing | Attested::NotSigned => None,
     }
 }
 

@@ -58,6 +58,13 @@ impl Closure {
             .map_or(&[], |node| node.left_out.as_slice())
     }
 
+    /// The archive and the provenance file of the chart that this manifest carries; `None` when it
+    /// is no chart.
+    pub fn chart(&self, digest: &Digest) -> Option<(Digest, Option<Digest>)> {
+        let chart = self.manifests.get(digest)?.chart.as_ref().ok()?;
+        Some((chart.archive, chart.provenance.map(|(file, _)| file)))
+    }
+
     /// The layers that are not carried because they may not be distributed, each with the
     /// first place where its manifest says that it is.
     pub fn elsewhere(&self) -> impl Iterator<Item = (&Digest, Option<&str>)> {
