@@ -2,6 +2,7 @@
 //! repository, as `<archive>.prov`.
 
 use std::fmt;
+use std::io;
 
 use bytes::Bytes;
 use kubepkg_core::chart::MAX_PROVENANCE;
@@ -49,11 +50,13 @@ pub enum Provenance {
         /// Its bytes.
         bytes: Bytes,
     },
-    /// The server says 403 (forbidden), though it gave the archive. Object stores say so of
-    /// what does not exist where nobody may list them.
+    /// Something that asking again would not change, from a server that gave the archive: web
+    /// sites and object stores have many words for what they do not have.
     Withheld {
         /// Where, redacted.
         url: String,
+        /// What the answer is.
+        why: String,
     },
 }
 
@@ -62,8 +65,8 @@ impl Client {
     /// of the chart's manifest.
     ///
     /// # Errors
-    /// More than [`MAX_PROVENANCE`] bytes; or what went wrong on the way, except that there is
-    /// no such file.
+    /// What went wrong on the way, which may be gone another time. That there is no such file,
+    /// or none of at most [`MAX_PROVENANCE`] bytes, is an answer.
     pub async fn provenance(&self, chart: &ChartFetched) -> Result<Provenance, RemoteError> {
         let Some(Beside(address)) = &chart.provenance else {
             return Ok(Provenance::None);
@@ -75,11 +78,37 @@ impl Client {
                 bytes: fetched.bytes,
             }),
             Err(error) if error.is_not_found() => Ok(Provenance::None),
-            Err(error) if matches!(error.fault(), Fault::Denied { status: 403, .. }) => {
-                Ok(Provenance::Withheld { url })
-            }
-            Err(error) => Err(error),
+            Err(error) => match withheld(error.fault()) {
+                Some(why) => Ok(Provenance::Withheld { url, why }),
+                None => Err(error),
+            },
         }
+    }
+}
+
+/// In words, where `fault` is an answer that stays as it is. A server in trouble may have the
+/// file: nobody is told then that there is none.
+fn withheld(fault: &Fault) -> Option<String> {
+    match fault {
+        Fault::Denied { status: 403, .. } => Some(format!(
+            "{fault}; object stores say so of what does not exist, too"
+        )),
+        // 408 (and 429, which is a fault of its own) pass
+        Fault::Status {
+            status: 400..=499 | 501,
+            ..
+        } if fault.is_passing() => None,
+        Fault::Denied { .. }
+        | Fault::Status {
+            status: 400..=499 | 501,
+            ..
+        }
+        | Fault::Redirect { .. }
+        | Fault::TooLarge { .. } => Some(fault.to_string()),
+        Fault::File(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            Some("it is a folder".to_owned())
+        }
+        _ => None,
     }
 }
 

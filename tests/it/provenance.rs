@@ -118,19 +118,28 @@ fn what_is_no_provenance_is_said_and_left_out() {
     publisher
         .create(&["web", "--force"])
         .ok()
-        .says("is forbidden (HTTP status 403)");
+        .says("HTTP status 403")
+        .says("object stores say so of what does not exist");
+    for status in [401, 405, 501] {
+        publisher.upstream.fault(".prov", Fault::Status(status), 1);
+        publisher
+            .create(&["web", "--force"])
+            .ok()
+            .says(&format!("{BESIDE}: "))
+            .says(&status.to_string());
+    }
     // a server in trouble may have one: nobody is told there is none
     publisher.upstream.fault(".prov", Fault::Status(500), 100);
     std::fs::remove_file(publisher.scratch.path("site.tar")).unwrap();
     publisher.refuses(&["web"], 5, ".prov").says("500");
 }
 
-#[test]
-fn a_chart_in_a_registry_brings_its_own() {
+/// A package of a chart in a registry, with this provenance file for the archive's bytes.
+fn pushed(file: impl Fn(&[u8]) -> String) -> (Publisher, String, Digest) {
     let publisher = Publisher::new();
     let image = publisher.image("team/web", "1", &ImageBuilder::new(1).build());
     let chart = Chart::new("web", "1.0.0", &image);
-    let file = signed(&chart.archive);
+    let file = file(&chart.archive);
     let mut content = Content::default();
     let mut blob =
         |kind: &str, bytes: &[u8]| content.add_blob(Algorithm::Sha256, kind, bytes.to_vec());
@@ -156,6 +165,21 @@ fn a_chart_in_a_registry_brings_its_own() {
         .chart(&repository, "web", "1.0.0", Some(chart.digest()))
         .image(&image);
     publisher.publish(&[package]);
+    (publisher, file, digest)
+}
+
+#[test]
+fn a_chart_in_a_registry_with_one_for_other_bytes_is_refused() {
+    let (publisher, _, _) = pushed(|_| signed(b"other"));
+    publisher
+        .refuses(&["web"], 3, "is signed for other bytes")
+        .says("stable/web@sha256:")
+        .says(&Digest::sha256(b"other").hex());
+}
+
+#[test]
+fn a_chart_in_a_registry_brings_its_own() {
+    let (publisher, file, digest) = pushed(signed);
     publisher.create(&["web"]).ok();
     let mirror = import(&publisher);
     let folder = folder(&publisher);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use kubepkg_core::bundle::head::{Class, HeadChart};
-use kubepkg_core::chart::{Attested, attested, check_config, oci_form_with};
+use kubepkg_core::chart::{self, Attested, MAX_PROVENANCE, attested, check_config, oci_form_with};
 use kubepkg_core::descriptor::Descriptor;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::manifest::Manifest;
@@ -74,9 +74,10 @@ async fn carried(
         Some(oci) => {
             // the far side refuses it too, but only after it was carried there
             check_config(&oci.config, &fetched.archive).map_err(|source| CreateError::Chart {
-                chart: name,
+                chart: name.clone(),
                 source,
             })?;
+            signed(scope, oci, &fetched.archive, &name, &mut collected).await?;
             from_registry(scope, oci, &mut collected).await?
         }
         None => {
@@ -95,6 +96,40 @@ async fn carried(
         packages: by.into_iter().collect(),
     });
     Ok(collected)
+}
+
+/// Looks at the provenance file in a chart's manifest, so that one for other bytes is refused
+/// before it was carried to where it is refused too.
+async fn signed(
+    scope: &Scope<'_>,
+    oci: &OciChart,
+    archive: &[u8],
+    name: &str,
+    into: &mut Collected,
+) -> Result<(), CreateError> {
+    let manifest = Manifest::parse(&oci.manifest, Some(&oci.descriptor.media_type)).ok();
+    let parts = manifest.as_ref().and_then(|m| chart::parts(m).ok());
+    let Some(file) = parts.and_then(|parts| parts.provenance) else {
+        return Ok(());
+    };
+    let registry = scope.client.registry();
+    let bytes = registry.blob(&oci.reference, file, MAX_PROVENANCE).await?;
+    let archive = Digest::sha256(archive);
+    if let Attested::Other(named) = attested(&bytes, &archive.hex()) {
+        let place = format!("{}@{}", oci.reference.repository(), file.digest);
+        return Err(for_others(name, place, archive, named));
+    }
+    into.have(file.digest, Class::Chart, bytes);
+    Ok(())
+}
+
+fn for_others(name: &str, url: String, archive: Digest, named: BTreeSet<String>) -> CreateError {
+    CreateError::Provenance {
+        chart: name.to_owned(),
+        url,
+        archive: Box::new(archive),
+        named: named.into_iter().collect(),
+    }
 }
 
 async fn from_registry(
@@ -129,10 +164,9 @@ fn provenance(
 ) -> Result<Option<Bytes>, CreateError> {
     let (url, bytes) = match beside {
         Provenance::None => return Ok(None),
-        Provenance::Withheld { url } => {
+        Provenance::Withheld { url, why } => {
             notes.push(format!(
-                "chart {name} is carried without a provenance file: {url} is forbidden (HTTP \
-                 status 403), which object stores also say of what does not exist"
+                "chart {name} is carried without a provenance file: {url}: {why}"
             ));
             return Ok(None);
         }
@@ -142,12 +176,7 @@ fn provenance(
     let archive = Digest::sha256(&fetched.archive);
     match attested(&bytes, &archive.hex()) {
         Attested::Archive => Ok(Some(bytes)),
-        Attested::Other(named) => Err(CreateError::Provenance {
-            chart: name.to_owned(),
-            url,
-            archive: Box::new(archive),
-            named: named.into_iter().collect(),
-        }),
+        Attested::Other(named) => Err(for_others(name, url, archive, named)),
         Attested::Nothing => {
             notes.push(format!(
                 "chart {name} is carried with a provenance file that names no digest of its \

@@ -70,11 +70,30 @@ async fn from_a_helm_repository() {
 async fn what_lies_beside_an_archive() {
     const PROV: &str = "/stable/charts/web-1.2.0.tgz.prov";
     type Said = fn(usize) -> Response;
-    let answers: [(Said, &str); 6] = [
+    let answers: [(Said, &str); 17] = [
         (|_| "signed".into_response(), "file"),
         (|_| status(404), "none"),
         (|_| status(403), "withheld"),
-        (|_| status(401), "error"),
+        (|_| status(410), "none"),
+        (|_| status(400), "withheld"),
+        (|_| status(401), "withheld"),
+        (|_| status(405), "withheld"),
+        (|_| status(406), "withheld"),
+        (|_| status(409), "withheld"),
+        (|_| status(451), "withheld"),
+        (|_| status(501), "withheld"),
+        (
+            |_| {
+                let mut response = status(302);
+                let to = "http://elsewhere.example/x".parse().unwrap();
+                response.headers_mut().insert("location", to);
+                response
+            },
+            "withheld",
+        ),
+        (|_| status(408), "error"),
+        (|_| status(429), "error"),
+        (|_| status(500), "error"),
         (
             |before| match before {
                 0 => status(503),
@@ -82,7 +101,7 @@ async fn what_lies_beside_an_archive() {
             },
             "file",
         ),
-        (|_| vec![b' '; (2 << 20) + 1].into_response(), "error"),
+        (|_| vec![b' '; (2 << 20) + 1].into_response(), "withheld"),
     ];
     for (answer, want) in answers {
         let server = Server::start(move |seen| match seen.path.as_str() {
@@ -97,7 +116,11 @@ async fn what_lies_beside_an_archive() {
         assert_eq!(server.count(PROV), 0, "only for whoever wants it");
         let got = match client.provenance(&chart).await {
             Ok(Provenance::None) => "none",
-            Ok(Provenance::Withheld { .. }) => "withheld",
+            Ok(Provenance::Withheld { url, why }) => {
+                assert_eq!(url, server.url(PROV));
+                assert!(!why.is_empty());
+                "withheld"
+            }
             Ok(Provenance::File { url, bytes }) => {
                 assert_eq!((url, &*bytes), (server.url(PROV), &b"signed"[..]));
                 "file"
@@ -124,7 +147,12 @@ async fn from_a_folder() {
     assert_eq!(got.archive, "archive");
     let beside = client.provenance(&got).await.unwrap();
     assert_eq!(beside, Provenance::None);
-    std::fs::write(folder.join("charts/web-1.2.0.tgz.prov"), "signed").unwrap();
+    let file = folder.join("charts/web-1.2.0.tgz.prov");
+    std::fs::create_dir(&file).unwrap();
+    let beside = client.provenance(&got).await.unwrap();
+    assert!(matches!(beside, Provenance::Withheld { why, .. } if why == "it is a folder"));
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::write(file, "signed").unwrap();
     let beside = client.provenance(&got).await.unwrap();
     assert!(matches!(beside, Provenance::File { bytes, .. } if bytes == "signed"));
 }
