@@ -507,7 +507,7 @@ where
             [_, (content, size)] => image
                 .manifest
                 .digest
-                .matches(&name.manifest(content, *size)),
+                .matches(name.manifest(content, *size)),
             _ => false,
         };
         if !own {
