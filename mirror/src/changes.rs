@@ -16,6 +16,8 @@ pub(crate) struct Changes {
     read: Vec<Look>,
     /// How they looked last time.
     last: Vec<Look>,
+    /// What was read could not be used, and is looked at again.
+    again: bool,
 }
 
 impl Changes {
@@ -26,6 +28,7 @@ impl Changes {
             last: read.clone(),
             read,
             paths,
+            again: false,
         }
     }
 
@@ -37,23 +40,32 @@ impl Changes {
         self.last = now;
         if rests && self.last != self.read {
             self.read.clone_from(&self.last);
+            self.again = false;
             return true;
         }
-        false
+        rests && self.again
     }
 
-    /// Calls `changed` whenever they changed, for ever. It may read files.
+    /// Says whether what changed could be used. As long as it could not it stays due: what was
+    /// wrong may lie outside of what can be seen, and the old must not go on for ever.
+    fn took(&mut self, used: bool) {
+        self.again = !used;
+    }
+
+    /// Calls `changed` whenever they changed, for ever, and again with `true` while it answers
+    /// `false`: they could not be used. It may read files.
     pub(crate) async fn each(
         mut self,
         every: Duration,
-        changed: impl Fn() + Clone + Send + 'static,
+        changed: impl Fn(bool) -> bool + Clone + Send + 'static,
     ) {
         loop {
             tokio::time::sleep(every).await;
             let changed = changed.clone();
             let looking = tokio::task::spawn_blocking(move || {
                 if self.due() {
-                    changed();
+                    let again = self.again;
+                    self.took(changed(again));
                 }
                 self
             });
@@ -114,6 +126,23 @@ mod tests {
         std::fs::remove_file(&b).unwrap();
         assert!(!changes.due());
         assert!(changes.due(), "a file that is gone is a change");
+    }
+
+    #[test]
+    fn what_could_not_be_used_stays_due() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let mut changes = Changes::of(vec![file.clone()]);
+        std::fs::write(&file, "1").unwrap();
+        assert!(!changes.due() && changes.due());
+        changes.took(false);
+        assert!(changes.due(), "nothing moved, and it is still broken");
+        assert!(changes.again, "it was said");
+        std::fs::write(&file, "333").unwrap();
+        assert!(!changes.due() && changes.due());
+        assert!(!changes.again, "this is another");
+        changes.took(true);
+        assert!(!changes.due());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use kubepkg_core::error::Classify;
 use kubepkg_core::store::StoreError;
 use kubepkg_core::time::Time;
 use kubepkg_mirror::access::Gate;
@@ -146,6 +147,9 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             say_tls(spoken, printer);
         }
         say_pushes(&arguments, &gate, &store, printer);
+        for doubt in gate.doubts() {
+            printer.warn(&placed(&doubt));
+        }
         let server = server(&arguments, &gate, spoken.as_ref(), &store);
         let serving = Serving {
             listeners,
@@ -233,6 +237,14 @@ fn say_tls(spoken: &Spoken, printer: &Printer) {
             local_time(facts.until)
         )),
         Some(_) => {}
+    }
+}
+
+/// What is odd and where, on one line.
+fn placed(error: &impl Classify) -> String {
+    match error.place() {
+        Some(place) => format!("{place}: {error}"),
+        None => error.to_string(),
     }
 }
 

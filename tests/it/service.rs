@@ -181,6 +181,7 @@ fn the_unit_calls_what_there_is() {
     settings(&scratch, "");
     for key in ["ExecStartPre=", "ExecStart="] {
         let call = value(key);
+        let call = call.trim_start_matches('-');
         let call = call.strip_prefix("/usr/local/bin/kubepkg ").unwrap();
         let call = call.replace("/etc/kubepkg/mirror.yaml", "mirror.yaml");
         let mut call: Vec<&str> = call.split(' ').collect();
@@ -417,6 +418,32 @@ fn rules_are_read_again_and_broken_ones_do_not_open_anything() {
     rules("rules:\n- {path: a/*, push: []}\n");
     until(|| mirror.get(&path).status == 200);
     assert_eq!(push(&mirror.host, "", b"y"), 403);
+}
+
+/// A user who goes is gone, also one the rules name; and the rules still hold then.
+#[test]
+fn a_user_whom_rules_name_can_be_taken_away() {
+    let scratch = Scratch::new();
+    let head = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
+    let rules = "rules:\n- {path: a/**, push: [bob]}\n";
+    scratch.write("access.yaml", format!("{head}{rules}"));
+    settings(&scratch, "access: access.yaml\n");
+    let mirror = serve(&scratch, &[]);
+    user(&scratch, "alice", "correct horse");
+    user(&scratch, "bob", "battery staple");
+    until(|| push(&mirror.host, "bob:battery staple", b"layer") == 201);
+    answers(check(&scratch), "2 users");
+    let rm = ["mirror", "user", "rm", "bob", "--store", "mirror"];
+    scratch.run(&rm).ok();
+    until(|| push(&mirror.host, "bob:battery staple", b"other") == 401);
+    assert_eq!(push(&mirror.host, "alice:correct horse", b"other"), 403);
+    mirror.process.line("\"bob\" is neither a user nor a group");
+
+    // a check is where one looks for it, and a start is not
+    check(&scratch).fails(2, "\"bob\" is neither a user nor a group");
+    drop(mirror);
+    let mirror = serve(&scratch, &[]);
+    assert_eq!(push(&mirror.host, "alice:correct horse", b"other"), 403);
 }
 
 #[test]

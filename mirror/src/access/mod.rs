@@ -1,5 +1,6 @@
 //! Who may do what: logins, and rules for repositories. Both lie in files that are read again
-//! when they change; what is new and cannot be used is said in the log, and the old goes on.
+//! when they change, each for itself; what is new and cannot be used is said in the log, and the
+//! old goes on.
 
 mod credentials;
 mod error;
@@ -88,6 +89,24 @@ struct Settings {
     rules: Rules,
 }
 
+impl Settings {
+    /// What is odd about them and does no harm. As long as nobody can log in at all nobody has
+    /// to be a user.
+    fn doubts(&self, files: &AccessFiles) -> Vec<AccessError> {
+        let (Some(passwords), Some(path)) = (&self.passwords, &files.rules) else {
+            return Vec::new();
+        };
+        let is_user = |name: &str| passwords.hash(name).is_some();
+        let doubts = self.rules.doubts(&is_user).into_iter();
+        let said = doubts.map(|(place, why)| AccessError::Meaning {
+            path: path.clone(),
+            place,
+            why,
+        });
+        said.collect()
+    }
+}
+
 /// Parts of the settings.
 #[derive(Debug)]
 struct Known {
@@ -120,11 +139,16 @@ pub struct Gate {
     /// What is asked for each request, without a lock.
     known: Known,
     changes: Changes,
-    verified: Verified,
-    failures: Failures,
+    checks: Arc<Checks>,
     tokens: Tokens,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
+}
+
+/// What passwords that were shown came to.
+struct Checks {
+    verified: Verified,
+    failures: Failures,
 }
 
 impl std::fmt::Debug for Gate {
@@ -143,15 +167,20 @@ impl Gate {
         let paths = [&files.passwords, &files.users, &files.rules];
         let changes = Changes::of(paths.into_iter().flatten().cloned().collect());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let settings = read(&files)?;
+        let settings = Settings {
+            passwords: read_passwords(&files)?,
+            rules: read_rules(&files)?,
+        };
         Ok(Gate {
             known: Known::of(&settings),
             settings: RwLock::new(Arc::new(settings)),
             files,
             open,
             changes,
-            verified: Verified::new()?,
-            failures: Failures::new(failures),
+            checks: Arc::new(Checks {
+                verified: Verified::new()?,
+                failures: Failures::new(failures),
+            }),
             tokens: Tokens::new()?,
             // half of the processors are left for those who are in
             turns: Arc::new(Semaphore::new((cores / 2).max(1))),
@@ -193,32 +222,67 @@ impl Gate {
         rules.allow(who.user(), action, repository, self.open)
     }
 
-    /// Reads the files again. The old settings go on where the new ones cannot be used.
-    pub fn reload(&self) -> Result<(), AccessError> {
-        let settings = Arc::new(read(&self.files)?);
+    /// What of the rules is odd, as that they name somebody who is no user. It opens nothing.
+    pub fn doubts(&self) -> Vec<AccessError> {
+        self.settings().doubts(&self.files)
+    }
+
+    /// Reads the files again. Users and rules count each for itself: whoever was taken away is
+    /// out, whatever became of the rules. The old go on where the new ones cannot be used; the
+    /// errors say which.
+    pub fn reload(&self) -> Result<(), Vec<AccessError>> {
+        let (passwords, rules) = (read_passwords(&self.files), read_rules(&self.files));
+        let mut errors = Vec::new();
         let mut now = self
             .settings
             .write()
             .unwrap_or_else(PoisonError::into_inner);
+        let settings = Arc::new(Settings {
+            passwords: passwords.unwrap_or_else(|error| {
+                errors.push(error);
+                now.passwords.clone()
+            }),
+            rules: rules.unwrap_or_else(|error| {
+                errors.push(error);
+                now.rules.clone()
+            }),
+        });
         self.known.follow(&settings);
         *now = settings;
-        Ok(())
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(errors),
+        }
+    }
+
+    /// Reads what changed and says so; answers whether all of it could be used. What cannot be
+    /// is tried `again` until it can, and said once.
+    fn read_again(&self, again: bool) -> bool {
+        let read = self.reload();
+        if read.is_ok() || !again {
+            let users = self.users().len();
+            tracing::warn!(users, "users and rules were read again");
+            for doubt in self.doubts() {
+                tracing::warn!(what = %told(&doubt), "the rules name what is not there");
+            }
+        }
+        let Err(errors) = read else {
+            return true;
+        };
+        for error in errors.iter().filter(|_| !again) {
+            tracing::error!(
+                error = %told(error),
+                "the changed users or rules cannot be used; those before go on"
+            );
+        }
+        false
     }
 
     /// Looks every so often whether the files changed, for ever.
     pub async fn keep(self: Arc<Self>, every: Duration) {
         let changes = self.changes.clone();
         changes
-            .each(every, move || match self.reload() {
-                Ok(()) => tracing::warn!(
-                    users = self.users().len(),
-                    "users and rules were read again"
-                ),
-                Err(error) => tracing::error!(
-                    error = %told(&error),
-                    "the changed users or rules cannot be used; those before go on"
-                ),
-            })
+            .each(every, move |again| self.read_again(again))
             .await;
     }
 
@@ -259,43 +323,48 @@ impl Gate {
             return Err(NotThem::Wrong);
         };
         let hash = passwords.hash(user);
-        let login = hash.map(|hash| self.verified.login(user, password, hash));
-        let known = || login.is_some_and(|login| self.verified.knows(login, Instant::now()));
+        let checks = &self.checks;
+        let login = hash.map(|hash| checks.verified.login(user, password, hash));
+        let known = || login.is_some_and(|login| checks.verified.knows(login, Instant::now()));
         let them = || passwords.user(user).map(Who::User).ok_or(NotThem::Wrong);
+        let may_try = || match checks.failures.wait(address, Instant::now()) {
+            Some(wait) => Err(NotThem::Later(wait)),
+            None => Ok(()),
+        };
         // not held up by the wrong logins of others behind the same address
         if known() {
             return them();
         }
-        let _turn = self.turn().await?;
+        // who has to wait takes no place among those who need not
+        may_try()?;
+        let turn = self.turn().await?;
         if known() {
             return them();
         }
-        if let Some(wait) = self.failures.wait(address, Instant::now()) {
-            return Err(NotThem::Later(wait));
-        }
+        may_try()?;
         // for a name nobody has it takes as long
-        let compared = hash.or_else(|| passwords.users().find_map(|user| passwords.hash(user)));
-        let Some(compared) = compared.map(str::to_owned) else {
-            self.failures.note(address, Instant::now());
+        let Some(compared) = hash.or_else(|| passwords.costliest()) else {
+            checks.failures.note(address, Instant::now());
             return Err(NotThem::Wrong);
         };
+        let (compared, checks) = (compared.to_owned(), Arc::clone(checks));
         let shown = zeroize::Zeroizing::new(password.to_owned());
-        let right = tokio::task::spawn_blocking(move || {
-            bcrypt::verify(shown.as_bytes(), &compared).unwrap_or(false)
-        })
-        .await
-        .unwrap_or(false);
-        match login {
-            Some(login) if right => {
-                self.verified.remember(login, Instant::now());
-                them()
+        // It goes on when the client does not wait for it. The turn is held and a wrong password
+        // is noted all the same, or hanging up would get around both.
+        let checked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            let right = bcrypt::verify(shown.as_bytes(), &compared).unwrap_or(false);
+            match login {
+                Some(login) if right => checks.verified.remember(login, Instant::now()),
+                _ => checks.failures.note(address, Instant::now()),
             }
-            _ => {
-                self.failures.note(address, Instant::now());
-                tracing::warn!(user = %kubepkg_core::error::shown(user), %address, "wrong login");
-                Err(NotThem::Wrong)
-            }
+            login.is_some() && right
+        });
+        if checked.await.unwrap_or(false) {
+            return them();
         }
+        tracing::warn!(user = %kubepkg_core::error::shown(user), %address, "wrong login");
+        Err(NotThem::Wrong)
     }
 
     /// Waits for a processor.
@@ -331,55 +400,43 @@ impl Gate {
     }
 }
 
-fn read(files: &AccessFiles) -> Result<Settings, AccessError> {
-    let what = "the users of the mirror";
-    let passwords = match (&files.passwords, &files.users) {
-        (Some(path), _) => Some((path, read_bounded(path, passwords::MAX_FILE))),
+fn read_passwords(files: &AccessFiles) -> Result<Option<Passwords>, AccessError> {
+    let (path, bytes) = match (&files.passwords, &files.users) {
+        (Some(path), _) => (path, read_bounded(path, passwords::MAX_FILE)),
         (None, Some(path)) => match read_bounded(path, passwords::MAX_FILE) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            read => Some((path, read)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            read => (path, read),
         },
-        (None, None) => None,
+        (None, None) => return Ok(None),
     };
-    let passwords = match passwords {
-        None => None,
-        Some((path, bytes)) => {
-            let bytes = bytes.map_err(AccessError::read(what, path))?;
-            let text = String::from_utf8_lossy(&bytes);
-            let wrong = |(line, why)| AccessError::Login {
-                path: path.clone(),
-                line,
-                why,
-            };
-            Some(Passwords::parse(&text).map_err(wrong)?)
-        }
+    let bytes = bytes.map_err(AccessError::read("the users of the mirror", path))?;
+    let passwords = Passwords::parse(&String::from_utf8_lossy(&bytes));
+    passwords
+        .map(Some)
+        .map_err(|(line, why)| AccessError::Login {
+            path: path.clone(),
+            line,
+            why,
+        })
+}
+
+fn read_rules(files: &AccessFiles) -> Result<Rules, AccessError> {
+    let Some(path) = &files.rules else {
+        return Ok(Rules::default());
     };
-    let rules = match &files.rules {
-        None => Rules::default(),
-        Some(path) => {
-            let bytes = read_bounded(path, rules::MAX_FILE)
-                .map_err(AccessError::read("the rules of the mirror", path))?;
-            let text = String::from_utf8_lossy(&bytes);
-            let known = |name: &str| {
-                let users = passwords.as_ref();
-                users.is_some_and(|users| users.hash(name).is_some())
-            };
-            // a rule for a user who comes later is no error as long as there is none at all
-            let known: Option<&dyn Fn(&str) -> bool> = passwords.as_ref().map(|_| &known as _);
-            Rules::parse(&text, known).map_err(|error| match error {
-                RulesError::Yaml(source) => AccessError::Rules {
-                    path: path.clone(),
-                    source,
-                },
-                RulesError::Meaning(place, why) => AccessError::Meaning {
-                    path: path.clone(),
-                    place,
-                    why,
-                },
-            })?
-        }
-    };
-    Ok(Settings { passwords, rules })
+    let bytes = read_bounded(path, rules::MAX_FILE)
+        .map_err(AccessError::read("the rules of the mirror", path))?;
+    Rules::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| match error {
+        RulesError::Yaml(source) => AccessError::Rules {
+            path: path.clone(),
+            source,
+        },
+        RulesError::Meaning(place, why) => AccessError::Meaning {
+            path: path.clone(),
+            place,
+            why,
+        },
+    })
 }
 
 #[cfg(test)]

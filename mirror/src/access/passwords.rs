@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bcrypt::HashParts;
 use sha2::{Digest as _, Sha256};
 
+use super::rules::{ANYONE, USERS};
+
 /// Longest file, in bytes: [`MAX_USERS`] of the longest lines.
 pub(super) const MAX_FILE: u64 = 4 * 1024 * 1024;
 
@@ -24,12 +26,17 @@ pub(super) const MAX_PASSWORD: usize = 72;
 
 /// Users and the hashes of their passwords.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passwords(BTreeMap<Arc<str>, Arc<str>>);
+pub struct Passwords {
+    users: BTreeMap<Arc<str>, Arc<str>>,
+    /// The hash that takes longest.
+    costliest: Option<(u32, Arc<str>)>,
+}
 
 impl Passwords {
     /// Reads the lines. The error names the first line that is of no use.
     pub fn parse(text: &str) -> Result<Passwords, (usize, String)> {
-        let mut users = BTreeMap::new();
+        let mut users: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
+        let mut costliest: Option<(u32, Arc<str>)> = None;
         for (at, line) in text.lines().enumerate() {
             let line = line.trim_end_matches('\r');
             if line.trim().is_empty() || line.starts_with('#') {
@@ -40,27 +47,38 @@ impl Passwords {
                 .split_once(':')
                 .ok_or_else(|| wrong("this is no line of the form name:hash".to_owned()))?;
             check_name(name).map_err(wrong)?;
-            check_hash(hash).map_err(|why| {
+            let cost = cost_of(hash).map_err(|why| {
                 wrong(format!("the password of \"{name}\" cannot be used: {why}"))
             })?;
-            if users.insert(Arc::from(name), Arc::from(hash)).is_some() {
+            let hash: Arc<str> = Arc::from(hash);
+            if costliest.as_ref().is_none_or(|(most, _)| cost > *most) {
+                costliest = Some((cost, Arc::clone(&hash)));
+            }
+            if users.insert(Arc::from(name), hash).is_some() {
                 return Err(wrong(format!("\"{name}\" is there twice")));
             }
             if users.len() > MAX_USERS {
                 return Err(wrong(format!("there are more than {MAX_USERS} users")));
             }
         }
-        Ok(Passwords(users))
+        Ok(Passwords { users, costliest })
     }
 
     /// The hash of a user's password.
     pub fn hash(&self, user: &str) -> Option<&str> {
-        self.0.get(user).map(|hash| &**hash)
+        self.users.get(user).map(|hash| &**hash)
+    }
+
+    /// What the password of a name nobody has is compared with, so that it does not answer
+    /// sooner than one somebody has.
+    pub(super) fn costliest(&self) -> Option<&str> {
+        self.costliest.as_ref().map(|(_, hash)| &**hash)
     }
 
     /// The name as it is kept here.
     pub(super) fn user(&self, name: &str) -> Option<Arc<str>> {
-        self.0.get_key_value(name).map(|(name, _)| Arc::clone(name))
+        let found = self.users.get_key_value(name);
+        found.map(|(name, _)| Arc::clone(name))
     }
 
     /// A short text that changes with the user's password; `None` for nobody.
@@ -71,7 +89,7 @@ impl Passwords {
 
     /// The users, in order.
     pub fn users(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(|name| &**name)
+        self.users.keys().map(|name| &**name)
     }
 }
 
@@ -85,13 +103,15 @@ pub(super) fn check_name(name: &str) -> Result<(), String> {
             "it holds spaces or control characters"
         }
         name if name.starts_with(['#', '@']) => "it begins with # or @",
+        ANYONE | USERS => "in rules it has a meaning of its own",
         _ => return Ok(()),
     };
     let name = kubepkg_core::error::shown(name);
     Err(format!("no user can be called \"{name}\": {why}"))
 }
 
-fn check_hash(hash: &str) -> Result<(), String> {
+/// The rounds of a hash, as a power of two; else why it is not taken.
+fn cost_of(hash: &str) -> Result<u32, String> {
     let kind = match hash {
         hash if ["$2y$", "$2b$", "$2a$"].iter().any(|p| hash.starts_with(p)) => {
             let cost = hash
@@ -99,7 +119,7 @@ fn check_hash(hash: &str) -> Result<(), String> {
                 .map_err(|_| "its bcrypt hash is damaged".to_owned())?
                 .get_cost();
             return match cost <= MAX_COST {
-                true => Ok(()),
+                true => Ok(cost),
                 false => Err(format!(
                     "its bcrypt hash has cost {cost}, and no more than {MAX_COST} is taken"
                 )),
@@ -130,6 +150,15 @@ mod tests {
         let other = HASH.replace("05", "04");
         let changed = Passwords::parse(&format!("alice:{other}")).unwrap();
         assert_ne!(changed.version("alice"), passwords.version("alice"));
+        let dear = HASH.replace("05", "06");
+        for text in [
+            format!("a:{other}\nb:{dear}\nc:{HASH}\n"),
+            format!("a:{dear}\nb:{other}\n"),
+        ] {
+            let passwords = Passwords::parse(&text).unwrap();
+            assert_eq!(passwords.costliest(), Some(&*dear));
+        }
+        assert_eq!(Passwords::default().costliest(), None);
     }
 
     #[test]
@@ -140,6 +169,8 @@ mod tests {
             (":x", "it is empty"),
             ("a b:x", "spaces"),
             ("@a:x", "begins with"),
+            ("users:x", "meaning of its own"),
+            ("anyone:x", "meaning of its own"),
             ("alice:$apr1$9Cv/OMGj$ZomWQzuQbL.3TRCS81A1g/", "MD5"),
             ("alice:{SHA}2jmj7l5rSw0yVb/vlWAYkK/YBwk=", "SHA-1"),
             ("alice:secret", "only bcrypt"),

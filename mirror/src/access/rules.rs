@@ -28,10 +28,10 @@ pub enum Action {
 }
 
 /// Everybody, with a login or without.
-const ANYONE: &str = "anyone";
+pub(super) const ANYONE: &str = "anyone";
 
 /// Everybody with a login.
-const USERS: &str = "users";
+pub(super) const USERS: &str = "users";
 
 /// Who may do something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,10 @@ struct FileRule {
 pub struct Rules {
     anonymous: Option<()>,
     rules: Vec<Rule>,
+    /// The groups.
+    groups: BTreeSet<String>,
+    /// Who is named as a user, and where first.
+    named: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,8 +115,8 @@ pub enum RulesError {
 }
 
 impl Rules {
-    /// Reads rules. Whoever they name must be one of `users`, where those are known.
-    pub fn parse(text: &str, known: Option<&dyn Fn(&str) -> bool>) -> Result<Rules, RulesError> {
+    /// Reads rules. Whom they name need not be a user: [`Rules::doubts`] says who is none.
+    pub fn parse(text: &str) -> Result<Rules, RulesError> {
         let file: File = strict::from_str(text).map_err(RulesError::Yaml)?;
         let wrong = |place: &str, why: String| RulesError::Meaning(place.to_owned(), why);
         if file.api_version != API_VERSION || file.kind != KIND {
@@ -123,6 +127,7 @@ impl Rules {
             let why = format!("there are more than {MAX_RULES} rules");
             return Err(wrong("rules", why));
         }
+        let mut named = BTreeMap::new();
         for (name, members) in &file.groups {
             let place = format!("groups.{name}");
             if [ANYONE, USERS].contains(&name.as_str()) {
@@ -133,10 +138,15 @@ impl Rules {
             }
             check_name(name).map_err(|why| wrong(&place, why))?;
             for member in members {
-                check_member(member, known).map_err(|why| wrong(&place, why))?;
+                check_name(member).map_err(|why| wrong(&place, why))?;
+                if file.groups.contains_key(member) {
+                    let why = format!("\"{member}\" is a group, and groups hold users");
+                    return Err(wrong(&place, why));
+                }
+                named.entry(member.clone()).or_insert(place.clone());
             }
         }
-        let those = |place: String, names: Option<Vec<String>>| {
+        let mut those = |place: String, names: Option<Vec<String>>| {
             let Some(names) = names else {
                 return Ok(None);
             };
@@ -148,7 +158,8 @@ impl Rules {
                     _ => match file.groups.get(&name) {
                         Some(members) => those.named.extend(members.iter().cloned()),
                         None => {
-                            check_member(&name, known).map_err(|why| wrong(&place, why))?;
+                            check_name(&name).map_err(|why| wrong(&place, why))?;
+                            named.entry(name.clone()).or_insert(place.clone());
                             those.named.insert(name);
                         }
                     },
@@ -171,7 +182,28 @@ impl Rules {
         Ok(Rules {
             anonymous: (file.anonymous == Anonymous::None).then_some(()),
             rules,
+            groups: file.groups.into_keys().collect(),
+            named,
         })
+    }
+
+    /// What is odd about these rules where the users are these, and where. Nobody may do
+    /// anything by it: whoever is no user cannot log in, and a name that is a group's and a
+    /// user's means the group.
+    pub fn doubts(&self, is_user: &dyn Fn(&str) -> bool) -> Vec<(String, String)> {
+        let strangers = self.named.iter().filter(|(name, _)| !is_user(name));
+        let strangers = strangers.map(|(name, place)| {
+            let why = format!(
+                "\"{name}\" is neither a user nor a group, nor \"{ANYONE}\" or \"{USERS}\""
+            );
+            (place.clone(), why)
+        });
+        let twice = self.groups.iter().filter(|name| is_user(name));
+        let twice = twice.map(|name| {
+            let why = format!("\"{name}\" is a user too; give the group another name");
+            (format!("groups.{name}"), why)
+        });
+        strangers.chain(twice).collect()
     }
 
     /// Whether `user` (`None`: without a login) may do this with `repository`. `open`: where no
@@ -247,16 +279,6 @@ fn pattern(path: &str) -> Result<(Vec<String>, bool), String> {
     Ok((elements, below))
 }
 
-fn check_member(name: &str, known: Option<&dyn Fn(&str) -> bool>) -> Result<(), String> {
-    check_name(name)?;
-    match known {
-        Some(known) if !known(name) => Err(format!(
-            "\"{name}\" is neither a user nor a group, nor \"{ANYONE}\" or \"{USERS}\""
-        )),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,7 +286,7 @@ mod tests {
     const HEAD: &str = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
 
     fn rules(text: &str) -> Rules {
-        Rules::parse(&format!("{HEAD}{text}"), None).unwrap()
+        Rules::parse(&format!("{HEAD}{text}")).unwrap()
     }
 
     #[test]
@@ -317,29 +339,46 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_said_with_its_place() {
-        let known = |name: &str| name == "alice";
         for (text, want) in [
             ("rules:\n- {path: A/b}\n", "rules[0].path"),
             ("rules:\n- {path: \"\"}\n", "rules[0].path"),
             ("rules:\n- {path: \"a/**/b\"}\n", "rules[0].path"),
             ("rules:\n- {path: \"a*\"}\n", "rules[0].path"),
-            ("rules:\n- {path: a, push: [bob]}\n", "rules[0].push"),
+            ("rules:\n- {path: a, push: [\"b:b\"]}\n", "rules[0].push"),
             ("groups: {users: [alice]}\n", "groups.users"),
-            ("groups: {g: [bob]}\n", "groups.g"),
+            ("groups: {g: [anyone]}\n", "groups.g"),
+            ("groups: {g: [alice], h: [g]}\n", "groups.h"),
         ] {
-            match Rules::parse(&format!("{HEAD}{text}"), Some(&known)) {
+            match Rules::parse(&format!("{HEAD}{text}")) {
                 Err(RulesError::Meaning(place, _)) => assert_eq!(place, want, "{text}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
         let misspelt = format!("{HEAD}rules:\n- {{path: a, pul: []}}\n");
-        let Err(RulesError::Yaml(error)) = Rules::parse(&misspelt, None) else {
+        let Err(RulesError::Yaml(error)) = Rules::parse(&misspelt) else {
             panic!("it was taken");
         };
         assert_eq!(error.line, Some(4));
         assert!(matches!(
-            Rules::parse("apiVersion: v1\nkind: X\n", None),
+            Rules::parse("apiVersion: v1\nkind: X\n"),
             Err(RulesError::Meaning(..))
         ));
+    }
+
+    #[test]
+    fn who_is_no_user_is_said_and_may_do_nothing() {
+        let rules = rules(
+            "groups: {g: [alice, eve], bob: [alice]}\n\
+             rules:\n- {path: a, push: [eva, g, bob]}\n- {path: b, push: [eva]}\n",
+        );
+        let is_user = |name: &str| ["alice", "bob"].contains(&name);
+        let doubts = rules.doubts(&is_user);
+        let places: Vec<&str> = doubts.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(places, ["rules[0].push", "groups.g", "groups.bob"]);
+        assert!(doubts[0].1.contains("\"eva\"") && doubts[1].1.contains("\"eve\""));
+        assert!(doubts[2].1.contains("\"bob\" is a user too"));
+        assert!(rules.allow(Some("alice"), Action::Push, "a", false));
+        assert!(!rules.allow(Some("bob"), Action::Push, "a", true));
+        assert!(!rules.allow(None, Action::Push, "a", true));
     }
 }

@@ -104,28 +104,109 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     assert!(!gate.is_open_for_reading());
     assert!(!gate.allows(&Who::Anyone, Action::Pull, "a"));
 
-    fs::write(
-        &rules,
-        format!("{head}rules:\n- {{path: a, push: [bob]}}\n"),
-    )
-    .unwrap();
-    let error = gate.reload().unwrap_err();
-    let place = kubepkg_core::error::Classify::place(&error).unwrap();
-    assert!(place.ends_with("access: rules[0].push"), "{place}");
+    fs::write(&rules, format!("{head}anonymous: all\n")).unwrap();
+    let errors = gate.reload().unwrap_err();
+    let [error] = &errors[..] else {
+        panic!("{errors:?}");
+    };
+    let place = kubepkg_core::error::Classify::place(error).unwrap();
+    assert!(place.contains("access: line 3"), "{place}");
     assert!(!gate.allows(&Who::Anyone, Action::Pull, "a"));
 
-    fs::write(&users, line("alice") + &line("bob")).unwrap();
-    gate.reload().unwrap();
-    assert!(gate.allows(&Who::User("bob".into()), Action::Push, "a"));
-    assert!(!gate.allows(&Who::User("alice".into()), Action::Push, "a"));
-
-    fs::write(&users, "alice:plain\n").unwrap();
+    // passwords count whatever became of the rules
+    fs::write(&users, line("bob")).unwrap();
     assert!(gate.reload().is_err());
-    assert_eq!(gate.users(), ["alice", "bob"]);
+    assert_eq!(gate.users(), ["bob"]);
+    let got = try_login(&gate, "alice", "right", 1).await;
+    assert_eq!(got, Err(NotThem::Wrong));
+    assert!(!gate.allows(&Who::Anyone, Action::Pull, "a"));
+
+    // and rules whatever became of the passwords
+    let bobs = format!("{head}rules:\n- {{path: a, push: [bob]}}\n");
+    fs::write(&rules, bobs).unwrap();
+    fs::write(&users, "alice:plain\n").unwrap();
+    assert_eq!(gate.reload().unwrap_err().len(), 1);
+    assert_eq!(gate.users(), ["bob"]);
+    assert!(gate.allows(&Who::User("bob".into()), Action::Push, "a"));
+    assert!(gate.allows(&Who::Anyone, Action::Pull, "a"));
     // a file that was named has to be there
     fs::remove_file(&users).unwrap();
     assert!(gate.reload().is_err());
     assert!(Gate::open(files, false, 20).is_err());
+}
+
+#[tokio::test]
+async fn a_user_whom_rules_name_goes_as_others_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (users, rules) = (folder.path().join("users"), folder.path().join("access"));
+    fs::write(&users, line("alice") + &line("bob")).unwrap();
+    let head = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
+    let text = "groups: {team: [bob]}\nrules:\n- {path: a, push: [bob, team]}\n";
+    fs::write(&rules, format!("{head}{text}")).unwrap();
+    let files = AccessFiles {
+        passwords: Some(users.clone()),
+        rules: Some(rules),
+        ..AccessFiles::default()
+    };
+    let gate = Gate::open(files.clone(), false, 20).unwrap();
+    assert!(gate.doubts().is_empty());
+    let bob = Who::User("bob".into());
+    assert_eq!(try_login(&gate, "bob", "right", 1).await, Ok(bob.clone()));
+    let token = Credentials::Token(gate.token(&bob));
+
+    Users::at(users.clone()).remove("bob").unwrap();
+    gate.reload().unwrap();
+    let got = try_login(&gate, "bob", "right", 1).await;
+    assert_eq!(got, Err(NotThem::Wrong));
+    assert_eq!(gate.who(&token, None).await, Err(NotThem::Token));
+    // the next start is not kept up by it either
+    for gate in [gate, Gate::open(files, false, 20).unwrap()] {
+        let doubts = gate.doubts();
+        let said: Vec<String> = doubts.iter().map(|d| told(d).to_string()).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("\"bob\"") && said[0].contains("access: groups.team"));
+        assert!(!gate.allows(&Who::User("alice".into()), Action::Push, "a"));
+    }
+}
+
+/// A client that shows a password and does not wait for the answer.
+async fn hang_up(gate: &Gate, password: &str, from: u8) {
+    let all = u32::try_from(gate.turns.available_permits()).unwrap();
+    let trying = try_login(gate, "alice", password, from);
+    tokio::select! {
+        biased;
+        _ = trying => {}
+        () = std::future::ready(()) => {}
+    }
+    // whoever is at work gives its turn back when it has ended
+    let turns = gate.turns.acquire_many(all).await;
+    drop(turns.unwrap());
+}
+
+#[tokio::test]
+async fn hanging_up_is_no_way_around_the_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("users"), line("alice")).unwrap();
+    let gate = gate(folder.path(), 1);
+    hang_up(&gate, "guess", 1).await;
+    let got = try_login(&gate, "alice", "right", 1).await;
+    assert!(matches!(got, Err(NotThem::Later(_))), "{got:?}");
+    // and a right one is remembered
+    hang_up(&gate, "right", 2).await;
+    assert!(try_login(&gate, "alice", "right", 1).await.is_ok());
+}
+
+#[tokio::test]
+async fn who_has_to_wait_does_not_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("users"), line("alice")).unwrap();
+    let gate = gate(folder.path(), 1);
+    let got = try_login(&gate, "alice", "guess", 1).await;
+    assert_eq!(got, Err(NotThem::Wrong));
+    let all = u32::try_from(gate.turns.available_permits()).unwrap();
+    let _busy = gate.turns.acquire_many(all).await.unwrap();
+    let got = try_login(&gate, "alice", "guess", 1).await;
+    assert!(matches!(got, Err(NotThem::Later(_))), "{got:?}");
 }
 
 proptest! {
@@ -136,6 +217,6 @@ proptest! {
         if let Ok(passwords) = Passwords::parse(&lines) {
             prop_assert!(passwords.users().all(|user| !user.contains(':')));
         }
-        let _ = Rules::parse(&lines, None);
+        let _ = Rules::parse(&lines);
     }
 }

@@ -13,7 +13,7 @@ use super::token::{code, random_key};
 /// Most logins remembered.
 const MAX: usize = 4096;
 
-/// How long one is remembered.
+/// How long one that is not used is remembered.
 const LIFE: Duration = Duration::from_secs(60 * 60);
 
 /// Logins found right, by a hash under a key nobody knows: memory holds no passwords.
@@ -44,11 +44,17 @@ impl Verified {
         Login(code.finalize().into_bytes().into())
     }
 
-    /// Whether it was found right.
+    /// Whether it was found right. One that is used is remembered from now on: a client that
+    /// never pauses never pays again.
     pub(super) fn knows(&self, login: Login, now: Instant) -> bool {
-        let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = right.get(&login.0);
-        since.is_some_and(|since| now.saturating_duration_since(*since) < LIFE)
+        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        match right.get_mut(&login.0) {
+            Some(since) if now.saturating_duration_since(*since) < LIFE => {
+                *since = now.max(*since);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Remembers that it was found right.
@@ -77,6 +83,10 @@ mod tests {
         verified.remember(login, now);
         assert!(verified.knows(login, now));
         assert!(!verified.knows(login, now + LIFE));
+        let half = LIFE / 2;
+        assert!(verified.knows(login, now + half), "which counts as a use");
+        assert!(verified.knows(login, now + LIFE));
+        assert!(!verified.knows(login, now + LIFE + LIFE));
         for (user, password, hash) in [
             ("alice", "secret", "other"),
             ("alice", "Secret", "hash"),

@@ -1,7 +1,8 @@
 //! `/files/…`: the files that are neither charts nor images, by the names they were given.
 //!
 //! A file is an artifact in a repository whose name is made from its own (`core::file`), and
-//! its name leads there without a list. Whoever has the OCI tools only finds it there too.
+//! its name leads there without a list. Whoever has the OCI tools only finds it there too, and
+//! who may not read that repository gets it neither there nor here.
 
 use axum::response::Response;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -12,9 +13,11 @@ use kubepkg_core::name::{RepositoryName, Tag};
 use kubepkg_core::store::{Names, Repository};
 use serde_json::json;
 
+use super::auth;
 use super::content::{Described, Freshness, blocking, opened_blob, read_all, stands};
 use super::error::ApiError;
 use super::{Asking, Shared, json_answer};
+use crate::access::Action;
 use crate::route::decode;
 use crate::source::{Source, Standing};
 
@@ -38,6 +41,7 @@ pub async fn answer(
     let decoded = decode(rest).ok_or_else(absent)?;
     let name: FileName = decoded.parse().map_err(|_| absent())?;
     let repository = place(&name).ok_or_else(absent)?;
+    auth::demand(shared, asking, Action::Pull, repository.as_str())?;
     let repository = names.repositories.get(&repository).ok_or_else(absent)?;
     let manifest = latest(repository).ok_or_else(absent)?;
     if !stands(&shared.source, &manifest).await? {
@@ -76,6 +80,7 @@ async fn list(shared: &Shared, asking: &Asking, names: &Names) -> Result<Respons
     let mut manifests: Vec<(RepositoryName, Digest)> = repositories
         .skip_while(|(name, _)| name.as_str() < prefix.as_str())
         .take_while(|(name, _)| name.as_str().starts_with(&prefix))
+        .filter(|(name, _)| auth::may_read(shared, asking, name))
         .filter_map(|(name, repository)| Some((name.clone(), latest(repository)?)))
         .filter(|(_, digest)| shared.source.standing(digest) != Standing::Quarantined)
         .take(MAX_LISTED + 1)

@@ -146,7 +146,10 @@ impl Tls {
     /// made anew in time.
     pub async fn keep(self: Arc<Self>, every: Duration) {
         let tls = Arc::clone(&self);
-        let files = self.changes.clone().each(every, move || tls.read_again());
+        let files = self
+            .changes
+            .clone()
+            .each(every, move |again| tls.read_again(again));
         let daily = async {
             loop {
                 let tls = Arc::clone(&self);
@@ -159,7 +162,8 @@ impl Tls {
         tokio::join!(files, daily);
     }
 
-    fn read_again(&self) {
+    /// Answers whether they could be used; `again`: those that could not are tried once more.
+    fn read_again(&self, again: bool) -> bool {
         match self.reload() {
             Ok(facts) => {
                 tracing::warn!(
@@ -169,12 +173,16 @@ impl Tls {
                     "the certificate was read again; new connections get it"
                 );
                 self.say_age(&facts);
+                true
             }
             Err(error) => {
-                tracing::error!(
-                    error = %told(&error),
-                    "the changed certificate or key cannot be used; the one before goes on"
-                );
+                if !again {
+                    tracing::error!(
+                        error = %told(&error),
+                        "the changed certificate or key cannot be used; the one before goes on"
+                    );
+                }
+                false
             }
         }
     }
@@ -183,7 +191,9 @@ impl Tls {
         if let Some(own) = &self.own {
             match own.renew(Time::now()) {
                 Ok(Made::Kept) => {}
-                Ok(_) => self.read_again(),
+                Ok(_) => {
+                    self.read_again(false);
+                }
                 Err(error) => {
                     tracing::error!(error = %told(&error), "no new certificate could be made");
                 }

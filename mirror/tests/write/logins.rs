@@ -5,11 +5,12 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kubepkg_core::Digest;
+use kubepkg_core::file::{FileName, HOST};
 use kubepkg_mirror::access::{AccessFiles, Gate};
 use serde_json::Value;
 
 use super::client::Answer;
-use super::fixture::{Site, location, refused};
+use super::fixture::{OCI_IMAGE, Site, location, refused};
 
 const HEAD: &str = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
 
@@ -279,7 +280,11 @@ async fn nobody_reads_without_a_login_where_that_is_said() {
             .status,
         200
     );
-    for ruled in ["/charts/a/index.yaml", "/repositories/a/index.yaml"] {
+    for ruled in [
+        "/charts/a/index.yaml",
+        "/repositories/a/index.yaml",
+        "/files/a",
+    ] {
         refused(
             &ask(&site, None, "GET", ruled, b"").await,
             401,
@@ -290,6 +295,57 @@ async fn nobody_reads_without_a_login_where_that_is_said() {
     for open in ["/healthz", "/readyz", "/livez"] {
         assert_eq!(site.get(open).await.status, 200, "{open}");
     }
+}
+
+#[tokio::test]
+async fn files_are_for_who_may_read_their_repository() {
+    let names = ["open.iso", "secret.iso"].map(|name| name.parse::<FileName>().unwrap());
+    let [open, secret] = names.each_ref().map(|name| {
+        let repository = format!("{HOST}/{}", name.repository());
+        (repository, format!("/files/{name}"))
+    });
+    let site = site(&format!(
+        "rules:\n- {{path: {}, pull: [alice]}}\n",
+        secret.0
+    ))
+    .await;
+    let who = Some("alice");
+    for (name, (repository, _)) in names.iter().zip([&open, &secret]) {
+        let content = name.to_string().into_bytes();
+        for bytes in [&b"{}"[..], &content] {
+            assert_eq!(push(&site, who, repository, bytes).await.status, 201);
+        }
+        let manifest = name.manifest(&Digest::sha256(&content), content.len() as u64);
+        let target = format!("/v2/{repository}/manifests/latest");
+        let login = basic("alice", "alice-secret");
+        let lines = [
+            ("Authorization", login.as_str()),
+            ("Content-Type", OCI_IMAGE),
+        ];
+        let got = site.send("PUT", &target, &lines, &manifest).await;
+        assert_eq!(got.status, 201, "{got:?}");
+    }
+    let listed = async |who| {
+        let answer = ask(&site, who, "GET", "/files/", b"").await;
+        let said: Value = answer.json();
+        let files = said["files"].as_array().unwrap();
+        let names = files.iter().map(|file| file["name"].to_string());
+        names.collect::<Vec<String>>()
+    };
+    for (who, status) in [(None, 401), (Some("bob"), 403)] {
+        for method in ["GET", "HEAD"] {
+            let got = ask(&site, who, method, &secret.1, b"").await;
+            assert_eq!(
+                (got.status, got.body.is_empty()),
+                (status, method == "HEAD")
+            );
+            assert_eq!(ask(&site, who, method, &open.1, b"").await.status, 200);
+        }
+        assert_eq!(listed(who).await, ["\"open.iso\""]);
+    }
+    let got = ask(&site, who, "GET", &secret.1, b"").await;
+    assert_eq!((got.status, &*got.body), (200, &b"secret.iso"[..]));
+    assert_eq!(listed(who).await.len(), 2);
 }
 
 #[tokio::test]

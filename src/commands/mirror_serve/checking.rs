@@ -4,7 +4,7 @@ use kubepkg_core::time::Time;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use kubepkg_mirror::tls::Facts;
 
-use super::{Arguments, Spoken, store_folder};
+use super::{Arguments, Spoken, placed, store_folder};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
@@ -91,9 +91,17 @@ pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
         ),
     );
     printer.answer(&said.0.join("\n"))?;
-    match unfit {
-        Some(error) => Err(error.into()),
-        None => Ok(()),
+    // a mirror that runs only warns of it: users come and go
+    let mut doubts = gate.doubts().into_iter();
+    match (unfit, doubts.next()) {
+        (None, None) => Ok(()),
+        (None, Some(doubt)) => {
+            for other in doubts {
+                printer.warn(&placed(&other));
+            }
+            Err(doubt.into())
+        }
+        (Some(error), _) => Err(error.into()),
     }
 }
 
