@@ -194,6 +194,11 @@ fn judge(
     if setting.list && !many {
         return Err(wrong("one value is wanted, not a list".to_owned()));
     }
+    if setting.values.is_empty() && !arg.get_default_values().is_empty() {
+        return Err(wrong(
+            "the list is empty; leave it out for the default".to_owned(),
+        ));
+    }
     if setting.values.len() > MAX_VALUES {
         return Err(wrong(format!("no more than {MAX_VALUES} values are taken")));
     }
@@ -419,6 +424,7 @@ mod tests {
             ("minFree: [1]\n", "one value"),
             ("gcEvery: often\n", "no duration"),
             ("listen: here\n", "socket address"),
+            ("listen: []\n", "the list is empty"),
             ("anonymousPush: maybe\n", "true or false"),
             ("logFormat: xml\n", "none of"),
             ("verbose: much\n", "small number"),

@@ -24,7 +24,8 @@ use crate::units::{count, size, span};
     after_long_help = "Copies a store while a server works and clients push: names, trust and \
                        records as of one commit, and all content they need. Into an earlier backup \
                        only what is new is copied. The copy is a store and can be served; it is \
-                       whole at any time, because its names appear after their content. Content is \
+                       whole at any time, because its names appear after their content. Users and \
+                       the keys of TLS (users and tls in the store) are not copied. Content is \
                        hashed on the way, and what is damaged is told and not copied; only a file \
                        system that shares blocks between both stores is not read. Nothing is \
                        removed from the copy: kubepkg mirror gc does that. To restore, copy it back \
@@ -87,6 +88,22 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             count(usize::try_from(done.copied.files)?, "file", "files"),
             span(began.elapsed()),
             size(done.there.bytes),
+        ));
+    }
+    let stays = [
+        FileStore::users_file(&arguments.store),
+        FileStore::tls_folder(&arguments.store),
+    ];
+    let stays: Vec<String> = stays
+        .iter()
+        .filter(|path| path.symlink_metadata().is_ok())
+        .map(|path| path.display().to_string())
+        .collect();
+    if !stays.is_empty() {
+        // standard error, whatever the form of the answer
+        printer.say(&format!(
+            "not in the copy, because secrets do not travel with content: {}; copy them apart",
+            stays.join(" and ")
         ));
     }
     whole(&arguments, &done)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubepkg_core::reference::{DOCKER_HUB, canonical_host};
 use kubepkg_core::yaml::{YamlError, strict};
 use serde::Deserialize;
 
@@ -203,7 +204,9 @@ impl Rules {
             let why = format!("\"{name}\" is a user too; give the group another name");
             (format!("groups.{name}"), why)
         });
-        strangers.chain(twice).collect()
+        let mut doubts: Vec<(String, String)> = strangers.chain(twice).collect();
+        doubts.sort_unstable();
+        doubts
     }
 
     /// Whether `user` (`None`: without a login) may do this with `repository`. `open`: where no
@@ -250,7 +253,7 @@ impl Rule {
 }
 
 fn pattern(path: &str) -> Result<(Vec<String>, bool), String> {
-    let refuse = |why| {
+    let refuse = |why: &str| {
         let path = kubepkg_core::error::shown(path);
         Err(format!("\"{path}\" fits no repository: {why}"))
     };
@@ -276,7 +279,18 @@ fn pattern(path: &str) -> Result<(Vec<String>, bool), String> {
             _ => {}
         }
     }
-    Ok((elements, below))
+    let host = elements.first().and_then(|first| canonical_host(first));
+    if let (Some(host), Some(first)) = (host, elements.first())
+        && host != *first
+    {
+        return refuse(&format!("the mirror calls this host {host}"));
+    }
+    match &elements[..] {
+        [host, one] if host == DOCKER_HUB && one != "*" && !below => {
+            refuse(&format!("write it {host}/library/{one}"))
+        }
+        _ => Ok((elements, below)),
+    }
 }
 
 #[cfg(test)]
@@ -366,6 +380,32 @@ mod tests {
     }
 
     #[test]
+    fn a_path_nothing_is_stored_under_is_refused_with_the_one_that_is() {
+        for (path, want) in [
+            ("index.docker.io/**", "calls this host docker.io"),
+            (
+                "registry-1.docker.io/library/x",
+                "calls this host docker.io",
+            ),
+            ("docker.io/busybox", "docker.io/library/busybox"),
+        ] {
+            match Rules::parse(&format!("{HEAD}rules:\n- {{path: {path}}}\n")) {
+                Err(RulesError::Meaning(_, why)) => assert!(why.contains(want), "{why}"),
+                other => panic!("{path}: {other:?}"),
+            }
+        }
+        for path in [
+            "docker.io/*",
+            "docker.io/x/**",
+            "docker.io/**",
+            "\"*/x\"",
+            "team/x",
+        ] {
+            rules(&format!("rules:\n- {{path: {path}}}\n"));
+        }
+    }
+
+    #[test]
     fn who_is_no_user_is_said_and_may_do_nothing() {
         let rules = rules(
             "groups: {g: [alice, eve], bob: [alice]}\n\
@@ -374,9 +414,9 @@ mod tests {
         let is_user = |name: &str| ["alice", "bob"].contains(&name);
         let doubts = rules.doubts(&is_user);
         let places: Vec<&str> = doubts.iter().map(|(place, _)| place.as_str()).collect();
-        assert_eq!(places, ["rules[0].push", "groups.g", "groups.bob"]);
-        assert!(doubts[0].1.contains("\"eva\"") && doubts[1].1.contains("\"eve\""));
-        assert!(doubts[2].1.contains("\"bob\" is a user too"));
+        assert_eq!(places, ["groups.bob", "groups.g", "rules[0].push"]);
+        assert!(doubts[2].1.contains("\"eva\"") && doubts[1].1.contains("\"eve\""));
+        assert!(doubts[0].1.contains("\"bob\" is a user too"));
         assert!(rules.allow(Some("alice"), Action::Push, "a", false));
         assert!(!rules.allow(Some("bob"), Action::Push, "a", true));
         assert!(!rules.allow(None, Action::Push, "a", true));

@@ -47,7 +47,15 @@ impl Users {
 
     /// Comments and the order of lines stay.
     fn change(&self, name: &str, hash: Option<&str>) -> Result<bool, AccessError> {
-        let folder = match self.0.parent() {
+        // a link goes on pointing there: what it points to is replaced
+        let file = match self.0.canonicalize() {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.0.is_symlink() => {
+                self.0.clone()
+            }
+            Err(error) => return Err(AccessError::write(&self.0)(error)),
+        };
+        let folder = match file.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
@@ -77,7 +85,7 @@ impl Users {
         if !text.is_empty() {
             text.push('\n');
         }
-        self.write(folder, &text)?;
+        self.write(&file, folder, &text)?;
         Ok(was_there)
     }
 
@@ -99,9 +107,9 @@ impl Users {
 
     /// With the mode and owner the file had; a new one is its owner's alone, who is the owner of
     /// the folder.
-    fn write(&self, folder: &Path, text: &str) -> Result<(), AccessError> {
+    fn write(&self, file: &Path, folder: &Path, text: &str) -> Result<(), AccessError> {
         let failed = || AccessError::write(&self.0);
-        let before = fs::metadata(&self.0).ok();
+        let before = fs::metadata(file).ok();
         let mode = before
             .as_ref()
             .map_or(0o600, |before| before.mode() & 0o777);
@@ -109,21 +117,21 @@ impl Users {
             Some(before) => before,
             None => fs::metadata(folder).map_err(failed())?,
         };
-        let mut file = tempfile::Builder::new()
+        let mut made = tempfile::Builder::new()
             .prefix(".tmp-")
             .tempfile_in(folder)
             .map_err(failed())?;
-        file.write_all(text.as_bytes()).map_err(failed())?;
-        let made = file.as_file().metadata().map_err(failed())?;
-        if made.uid() != like.uid() || made.gid() != like.gid() {
-            std::os::unix::fs::chown(file.path(), Some(like.uid()), Some(like.gid()))
+        made.write_all(text.as_bytes()).map_err(failed())?;
+        let owned = made.as_file().metadata().map_err(failed())?;
+        if owned.uid() != like.uid() || owned.gid() != like.gid() {
+            std::os::unix::fs::chown(made.path(), Some(like.uid()), Some(like.gid()))
                 .map_err(failed())?;
         }
-        file.as_file()
+        made.as_file()
             .set_permissions(fs::Permissions::from_mode(mode))
             .map_err(failed())?;
-        file.as_file().sync_all().map_err(failed())?;
-        file.persist(&self.0).map_err(|e| failed()(e.error))?;
+        made.as_file().sync_all().map_err(failed())?;
+        made.persist(file).map_err(|e| failed()(e.error))?;
         let folder = fs::File::open(folder).map_err(failed())?;
         folder.sync_all().map_err(failed())
     }
@@ -172,6 +180,24 @@ mod tests {
         assert!(users.remove("alice").unwrap());
         assert_eq!(users.list().unwrap(), ["bob"]);
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_link_stays_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, link) = (folder.path().join("there"), folder.path().join("users"));
+        fs::create_dir(&there).unwrap();
+        std::os::unix::fs::symlink("there/users", &link).unwrap();
+        let users = Users::at(link.clone());
+        // a link to nowhere may be one whose disk is not mounted
+        assert!(users.set("alice", "long enough").is_err());
+        fs::write(there.join("users"), "").unwrap();
+        users.set("alice", "long enough").unwrap();
+        assert!(link.is_symlink());
+        let text = fs::read_to_string(there.join("users")).unwrap();
+        assert!(text.starts_with("alice:"));
+        assert_eq!(users.list().unwrap(), ["alice"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use axum::response::Response;
 use http::header::{HeaderName, HeaderValue};
-use kubepkg_core::location::{CanonicalUrl, host_element};
+use kubepkg_core::location::{CanonicalUrl, host_element, mirror_repository, upstream_host};
 use kubepkg_core::store::{Names, SiteEntry};
 
 use super::auth;
@@ -59,11 +59,24 @@ pub(super) fn ruled_index(url: &CanonicalUrl) -> String {
     ruled(&format!("{}{path}", url.host()))
 }
 
-/// The path as rules name it: all of one spelling, so that no other one leads around a rule.
+/// The path as rules name it, which is as the store would name what lies there: all of one
+/// spelling, so that no other one leads around a rule. An element of which that leaves nothing
+/// counts as not there.
 fn ruled(path: &str) -> String {
-    let (host, path) = path.split_once('/').unwrap_or((path, ""));
-    let host = host_element(host).unwrap_or_else(|| host.to_owned());
-    format!("{host}/{path}").to_ascii_lowercase()
+    let (host, below) = path.split_once('/').unwrap_or((path, ""));
+    // a host may be given in its mirror form (`host_5000`)
+    let upstream = host.parse().ok().and_then(|name| upstream_host(&name));
+    let host = upstream.as_deref().unwrap_or(host);
+    let Ok(first) = mirror_repository(host, "") else {
+        return path.to_ascii_lowercase();
+    };
+    let mut name = first.to_string();
+    for element in below.split('/').filter(|element| !element.is_empty()) {
+        if let Ok(one) = mirror_repository(host, element) {
+            name.push_str(&one.as_str()[first.as_str().len()..]);
+        }
+    }
+    name
 }
 
 /// The site and file a path means. Where several indexes lie in one folder upstream, the file
@@ -167,6 +180,34 @@ mod tests {
         ] {
             assert_eq!(url_of(&names, path).as_deref(), want, "{path}");
         }
+    }
+
+    #[test]
+    fn rules_name_files_as_the_store_would() {
+        for (path, want) in [
+            (
+                "Example.org:8443/A b/Index.yaml",
+                "example.org_8443/a-b/index.yaml",
+            ),
+            (
+                "example.org_8443/a b/index.yaml",
+                "example.org_8443/a-b/index.yaml",
+            ),
+            (
+                "index.docker.io/x//carried.json",
+                "docker.io/x/carried.json",
+            ),
+            ("[::1]:80/a", "ip6-0-1_80/a"),
+            (
+                "example.org/__/a/index.yaml.sig",
+                "example.org/a/index.yaml.sig",
+            ),
+            ("No Host/A", "no host/a"),
+        ] {
+            assert_eq!(ruled(path), want);
+        }
+        let url: CanonicalUrl = "https://example.org/a%20b/c.yaml".parse().unwrap();
+        assert_eq!(ruled_index(&url), "example.org/a-b/c.yaml");
     }
 
     #[test]

@@ -14,6 +14,14 @@ use crate::units::{count, local_time, size, span};
 pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
     let spoken = arguments.tls.open(arguments, true)?;
     let gate = arguments.logins.open(arguments)?;
+    // a mirror that runs only warns of it: users come and go
+    let mut doubts = gate.doubts().into_iter();
+    if let Some(doubt) = doubts.next() {
+        for other in doubts {
+            printer.warn(&placed(&other));
+        }
+        return Err(doubt.into());
+    }
     if !arguments.new_store {
         store_folder::must_exist(&arguments.store)?;
     }
@@ -91,17 +99,9 @@ pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
         ),
     );
     printer.answer(&said.0.join("\n"))?;
-    // a mirror that runs only warns of it: users come and go
-    let mut doubts = gate.doubts().into_iter();
-    match (unfit, doubts.next()) {
-        (None, None) => Ok(()),
-        (None, Some(doubt)) => {
-            for other in doubts {
-                printer.warn(&placed(&other));
-            }
-            Err(doubt.into())
-        }
-        (Some(error), _) => Err(error.into()),
+    match unfit {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
     }
 }
 
