@@ -44,6 +44,8 @@ struct Servers {
     /// The registry itself. In `_default` it has no address of its own unless the file gives
     /// one.
     origin: Server,
+    /// The file that says so.
+    file: PathBuf,
 }
 
 /// One server.
@@ -82,7 +84,8 @@ impl HostSettings {
                 continue;
             };
             let (file, at) = read(&path)?;
-            let servers = || Servers::new(&file, &path, own).map_err(|fault| wrong(&at, fault));
+            let servers =
+                || Servers::new(&file, &path, &at, own).map_err(|fault| wrong(&at, fault));
             if name == DEFAULT {
                 all.default = Some(servers()?);
             } else if let Some(host) = host_of_folder(name) {
@@ -107,6 +110,12 @@ impl HostSettings {
         all
     }
 
+    /// The registry `host` itself, and the file that says how it is reached.
+    pub(crate) fn origin(&self, host: &str) -> Option<(&Server, &Path)> {
+        let servers = self.of(host)?;
+        Some((&servers.origin, &servers.file))
+    }
+
     /// How `host` itself is reached, for what is no registry.
     pub(crate) fn line(&self, host: &str) -> Option<Arc<Line>> {
         let servers = self.hosts.get(host)?;
@@ -125,7 +134,7 @@ impl HostSettings {
 }
 
 impl Servers {
-    fn new(file: &File, folder: &Path, own: &Certificates) -> Result<Servers, Fault> {
+    fn new(file: &File, folder: &Path, at: &Path, own: &Certificates) -> Result<Servers, Fault> {
         let unknown = own.unknown();
         let mirrors = file
             .hosts
@@ -133,7 +142,11 @@ impl Servers {
             .map(|(url, settings)| Server::new(Some(url), settings, folder, &unknown))
             .collect::<Result<_, _>>()?;
         let origin = Server::new(file.server.as_deref(), &file.own, folder, own)?;
-        Ok(Servers { mirrors, origin })
+        Ok(Servers {
+            mirrors,
+            origin,
+            file: at.to_owned(),
+        })
     }
 }
 

@@ -91,13 +91,29 @@ impl Routes<'_> {
         Ok(all)
     }
 
-    /// Where to write: to the registry itself, never to what only stands for it.
-    pub(crate) fn to_push(&self, reference: &Reference) -> Endpoint {
-        let server = self.settings.servers(reference.host()).pop();
-        Endpoint {
+    /// Where to write: to the registry itself, never to what only stands for it, also where its
+    /// settings call that the registry.
+    pub(crate) fn to_push(&self, reference: &Reference) -> Result<Endpoint, RemoteError> {
+        let host = reference.host();
+        if let Some((server, file)) = self.settings.origin(host)
+            && let Some(url) = &server.url
+            && ![host, origin(host)].iter().any(|host| is_host(url, host))
+        {
+            let why = format!(
+                "its `server` is {}, and what is pushed to {host} goes to that itself; name a \
+                 mirror as [host.\"https://…\"] there, or push to where it is to be",
+                host_of(url)
+            );
+            return Err(RemoteError::new(
+                file.display().to_string(),
+                Fault::HostSettings(why),
+            ));
+        }
+        let server = self.settings.servers(host).pop();
+        Ok(Endpoint {
             push: true,
             ..self.own(server, reference)
-        }
+        })
     }
 
     /// The registry itself, by its settings.
@@ -176,6 +192,15 @@ impl Routes<'_> {
             host,
         })
     }
+}
+
+/// Whether `url` is at `host`, which may say the port that goes without saying.
+fn is_host(url: &Url, host: &str) -> bool {
+    let port = match url.scheme() {
+        "http" => ":80",
+        _ => ":443",
+    };
+    host_of(url) == host.strip_suffix(port).unwrap_or(host)
 }
 
 impl Endpoint {
@@ -336,8 +361,50 @@ mod tests {
             settings: &settings,
             plain: &plain,
         };
-        let at = routes.to_push(&"nginx:1".parse().unwrap());
+        let at = routes.to_push(&"nginx:1".parse().unwrap()).unwrap();
         let url = at.url("x", "manifests/1").unwrap().to_string();
         assert_eq!((url.as_str(), at.actions()), (direct, "pull,push"));
+    }
+
+    #[test]
+    fn a_server_of_another_host_gets_no_push() {
+        let folder = tempfile::tempdir().unwrap();
+        for (host, server) in [
+            ("docker.io", "https://registry-1.docker.io"),
+            ("a.example_443_", "https://a.example"),
+            ("b.example", "http://b.example"),
+            ("c.example", "https://m.example/v2/c"),
+            ("d.example", "https://d.example:5000"),
+        ] {
+            let of_host = folder.path().join(host);
+            std::fs::create_dir(&of_host).unwrap();
+            let text = format!("server = \"{server}\"\n");
+            std::fs::write(of_host.join("hosts.toml"), text).unwrap();
+        }
+        let settings = HostSettings::load(folder.path(), &Certificates::default()).unwrap();
+        let plain = PlainHosts::default();
+        let routes = Routes {
+            mirror: None,
+            settings: &settings,
+            plain: &plain,
+        };
+        let push = |reference: &str| routes.to_push(&reference.parse().unwrap());
+        for reference in [
+            "nginx:1",
+            "a.example:443/x:1",
+            "b.example/x:1",
+            "e.example/x:1",
+        ] {
+            assert!(push(reference).is_ok(), "{reference}");
+        }
+        for (host, server) in [("c.example", "m.example"), ("d.example", "d.example:5000")] {
+            let Err(error) = push(&format!("{host}/x:1")) else {
+                panic!("{host} accepted");
+            };
+            let text = error.to_string();
+            let file = folder.path().join(host).join("hosts.toml");
+            assert!(text.starts_with(&file.display().to_string()), "{text}");
+            assert!(text.contains(&format!("is {server},")), "{text}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 use kubepkg_core::{Descriptor, Digest, Reference};
 
-use super::upload::{Plan, Upload};
+use super::upload::{Failed, Plan, Upload};
 use super::{BlobSink, CONTENT_DIGEST, RawManifest, Registry, header_text};
 use crate::body::{Body, Content, Part};
 use crate::error::{Fault, RemoteError};
@@ -26,7 +26,7 @@ impl Registry {
         &self,
         reference: &Reference,
     ) -> Result<Option<RawManifest>, RemoteError> {
-        let servers = self.server_to_push(reference);
+        let servers = self.server_to_push(reference)?;
         match self.manifest_from(servers, reference).await {
             Ok(manifest) => Ok(Some(manifest)),
             Err(error) if error.is_not_found() => Ok(None),
@@ -44,9 +44,32 @@ impl Registry {
         blob: &Descriptor,
         sink: S,
     ) -> Result<S, RemoteError> {
-        let servers = self.server_to_push(reference);
+        let servers = self.server_to_push(reference)?;
         self.download_from(servers, reference, blob, sink, &())
             .await
+    }
+
+    /// Whether the registry itself has `blob`, which a manifest there names. One that does not
+    /// answer the question has checked it when it took the manifest.
+    ///
+    /// # Errors
+    /// No access; or what went wrong on the way.
+    pub async fn has_published(
+        &self,
+        reference: &Reference,
+        blob: &Descriptor,
+    ) -> Result<bool, RemoteError> {
+        let servers = self.server_to_push(reference)?;
+        let at = servers.at();
+        let place = at.place(&format!("{}@{}", reference.repository(), blob.digest));
+        let mut ask = self.ask(at, &place, &format!("blobs/{}", blob.digest))?;
+        ask.method = Method::HEAD;
+        ask.headers.remove(header::ACCEPT);
+        let mut tries = self.tries(at);
+        let answer = self.send(at, &place, &ask, &mut tries).await?;
+        answer.went_well();
+        let missing = [StatusCode::NOT_FOUND, StatusCode::GONE];
+        Ok(!missing.contains(&answer.response.status()))
     }
 
     /// Puts `blob` into the repository of `reference`, unless it is there; that is told by the
@@ -64,7 +87,7 @@ impl Registry {
         content: &Content,
         progress: &Arc<dyn Progress>,
     ) -> Result<bool, RemoteError> {
-        let servers = self.server_to_push(reference);
+        let servers = self.server_to_push(reference)?;
         let at = servers.at();
         let place = at.place(&format!("{}@{}", reference.repository(), blob.digest));
         if content.size() != blob.size {
@@ -86,22 +109,24 @@ impl Registry {
         let mut plan = Plan::Whole;
         let mut sent = false;
         loop {
-            let error = match upload.is_there().await {
+            let Failed { error, lost } = match upload.is_there().await {
                 // after a broken connection it may be there, and nobody else has put it there
                 Ok(true) => return Ok(!sent),
                 Ok(false) => {
                     sent = true;
                     match upload.send(plan).await {
                         Ok(()) => return Ok(false),
-                        Err(error) => error,
+                        Err(failed) => failed,
                     }
                 }
-                Err(error) => error,
+                Err(error) => error.into(),
             };
             if let Some(smaller) = plan.smaller(&error, blob.size) {
                 tracing::info!(%error, ?smaller, "sending it in smaller pieces");
                 plan = smaller;
-            } else if !self.inner.http.anew(&error, &mut tries) {
+            } else if lost && tries.again() {
+                tracing::info!(%error, "the registry has lost the upload, beginning it anew");
+            } else if lost || !self.inner.http.anew(&error, &mut tries) {
                 return Err(error);
             }
         }
@@ -141,7 +166,7 @@ impl Registry {
         bytes: Bytes,
         digest: &Digest,
     ) -> Result<(), RemoteError> {
-        let servers = self.server_to_push(reference);
+        let servers = self.server_to_push(reference)?;
         let at = servers.at();
         let place = at.place(&reference.to_string());
         let target = match reference.tag() {

@@ -39,13 +39,13 @@ impl Shunned {
 
 impl Registry {
     /// The registry of `reference` itself, to write there, and nobody else.
-    pub(super) fn server_to_push(&self, reference: &Reference) -> Servers {
-        Servers {
-            at: self.routes().to_push(reference),
+    pub(super) fn server_to_push(&self, reference: &Reference) -> Result<Servers, RemoteError> {
+        Ok(Servers {
+            at: self.routes().to_push(reference)?,
             further: Vec::new(),
             answered_counts: true,
             shunned: Arc::clone(&self.inner.access.shunned),
-        }
+        })
     }
 
     fn routes(&self) -> Routes<'_> {

@@ -52,6 +52,35 @@ impl Plan {
     }
 }
 
+/// Why an upload came to nothing.
+pub(super) struct Failed {
+    pub(super) error: RemoteError,
+    /// The registry has lost the upload or a part of it, as one of several behind one name may: a
+    /// new upload can go well.
+    pub(super) lost: bool,
+}
+
+impl From<RemoteError> for Failed {
+    fn from(error: RemoteError) -> Failed {
+        Failed { error, lost: false }
+    }
+}
+
+impl Failed {
+    /// After an answer to bytes that were sent to an upload: "not found" is about the upload
+    /// then, as the registry began it itself.
+    fn under_way(error: RemoteError) -> Failed {
+        let status = match error.fault() {
+            Fault::Status { status, .. } => Some(*status),
+            _ => None,
+        };
+        Failed {
+            error,
+            lost: matches!(status, Some(404 | 410)),
+        }
+    }
+}
+
 /// A blob on its way into a repository.
 pub(super) struct Upload<'a> {
     pub(super) registry: &'a Registry,
@@ -89,7 +118,7 @@ impl Upload<'_> {
     }
 
     /// Uploads it from its first byte.
-    pub(super) async fn send(&self, plan: Plan) -> Result<(), RemoteError> {
+    pub(super) async fn send(&self, plan: Plan) -> Result<(), Failed> {
         let (mut location, least) = self.begin().await?;
         let size = self.blob.size;
         let Plan::Pieces(length) = plan else {
@@ -126,7 +155,7 @@ impl Upload<'_> {
     }
 
     /// Sends the bytes from `from` up to `to`. Gives where the next ones go to.
-    async fn patch(&self, location: Url, from: u64, to: u64) -> Result<Url, RemoteError> {
+    async fn patch(&self, location: Url, from: u64, to: u64) -> Result<Url, Failed> {
         let mut ask = self.part(Method::PATCH, location.clone(), from, to);
         let range = HeaderValue::try_from(format!("{from}-{}", to - 1));
         let range = range.map_err(|e| self.wrong(Fault::Url(e.to_string())))?;
@@ -134,7 +163,7 @@ impl Upload<'_> {
         let answer = self.ask(&ask).await?;
         let status = answer.response.status();
         if !matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Err(refused(answer, self.place).await);
+            return Err(Failed::under_way(refused(answer, self.place).await));
         }
         let has = header_text(answer.response.headers(), header::RANGE.as_str());
         let has = has.and_then(|range| range.rsplit('-').next()?.trim().parse::<u64>().ok());
@@ -143,19 +172,21 @@ impl Upload<'_> {
                 "{to} bytes were sent, and it says that it has {}",
                 has.saturating_add(1)
             );
-            return Err(self.wrong(Fault::Shape(why)));
+            let error = self.wrong(Fault::Shape(why));
+            return Err(Failed { error, lost: true });
         }
         answer.went_well();
         Ok(self.location(&answer)?.unwrap_or(location))
     }
 
     /// Sends the bytes from `from` on, and ends the upload.
-    async fn put(&self, mut location: Url, from: u64) -> Result<(), RemoteError> {
+    async fn put(&self, mut location: Url, from: u64) -> Result<(), Failed> {
         let digest = self.blob.digest.to_string();
         location.query_pairs_mut().append_pair("digest", &digest);
         let ask = self.part(Method::PUT, location, from, self.blob.size);
         let answer = self.ask(&ask).await?;
-        stored(answer, self.place, &self.blob.digest).await
+        let stored = stored(answer, self.place, &self.blob.digest).await;
+        stored.map_err(Failed::under_way)
     }
 
     fn part(&self, method: Method, url: Url, from: u64, to: u64) -> Ask {

@@ -207,6 +207,68 @@ async fn an_upload_begins_anew_from_its_first_byte() {
     );
 }
 
+#[tokio::test]
+async fn an_upload_that_the_registry_lost_begins_anew() {
+    const LARGE: usize = (4 << 20) + 1;
+    type Odd = fn(&Seen) -> Option<Response>;
+    let gone: [(usize, Odd); 4] = [
+        (1000, |seen| match (seen.method.as_str(), seen.before) {
+            ("PUT", 0) => Some(status(404)),
+            _ => None,
+        }),
+        (1000, |seen| match (seen.method.as_str(), seen.before) {
+            ("PUT", 0 | 1) => Some(status(410)),
+            _ => None,
+        }),
+        // in pieces, of which one is lost with the upload, or alone
+        (LARGE, |seen| match (seen.method.as_str(), seen.before) {
+            ("PUT", 0) => Some(status(413)),
+            ("PATCH", 0) => Some(status(404)),
+            _ => None,
+        }),
+        (LARGE, |seen| match (seen.method.as_str(), seen.before) {
+            ("PUT", 0) => Some(status(413)),
+            ("PATCH", 0) => Some(with(202, &[("range", "0-99")])),
+            _ => None,
+        }),
+    ];
+    for (size, odd) in gone {
+        let (server, registry) = registry(odd).await;
+        let bytes = noise(size);
+        push(&client(), &server, &bytes).await.unwrap();
+        assert!(registry.has(&bytes));
+    }
+    // not without end, and not where there is no upload yet
+    for (method, asked) in [("PUT", 5), ("POST", 1)] {
+        let odd = move |seen: &Seen| (seen.method.as_str() == method).then(|| status(404));
+        let (server, _) = registry(odd).await;
+        let error = push(&client(), &server, b"x").await.unwrap_err();
+        assert!(
+            matches!(error.fault(), Fault::Status { status: 404, .. }),
+            "{error}"
+        );
+        let count = methods(&server).iter().filter(|m| *m == method).count();
+        assert_eq!(count, asked, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn whether_a_blob_is_published() {
+    let bytes = b"blob".to_vec();
+    for (code, there) in [(200, true), (404, false), (410, false), (405, true)] {
+        let server = Server::start(move |_| status(code)).await;
+        let image = server.image("team/web:1");
+        let registry = client().registry();
+        let said = registry.has_published(&image, &blob(&bytes)).await.unwrap();
+        assert_eq!(said, there, "{code}");
+        assert_eq!(methods(&server), ["HEAD"]);
+    }
+    let server = Server::start(|_| status(503)).await;
+    let registry = client().registry();
+    let image = server.image("team/web:1");
+    assert!(registry.has_published(&image, &blob(&bytes)).await.is_err());
+}
+
 /// Leads to `to`. The first connection by which more than so many bytes come is cut.
 async fn cut_once(to: SocketAddr, after: u64) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
