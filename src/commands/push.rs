@@ -56,7 +56,8 @@ for what its owner may run and 0644 for the rest. Folders without files are left
 names that are not UTF-8, and more than 512 MiB are refused. Flux reads the artifact too.
 
 What is published does not change: where the tag is there already, its content is compared. The same \
-files: nothing is sent, and the answer is the digest that is there. Other files: refused. So a second \
+files: nothing is sent, and the answer is the digest that is there. That holds too, and is said, where \
+they were published without the modes of executables. Other files: refused. So a second \
 run is safe, and one that was interrupted is simply run again.
 
 Pushing goes to the registry itself, never to mirrors. Credentials are those that docker login and the \
@@ -101,6 +102,19 @@ struct Layer {
 /// Pushes the tree.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let reference = destination(&arguments.reference)?;
+    for (flag, text) in [
+        ("--source", &arguments.source),
+        ("--revision", &arguments.revision),
+    ] {
+        if text.as_deref().is_some_and(has_login) {
+            let why = "there is a user or password in this URL, and everybody who can read the artifact \
+                       would read it";
+            let error = CommandError::usage(why).at(flag);
+            return Err(error
+                .hint("give the URL without what is before its @")
+                .into());
+        }
+    }
     // an unfit folder is refused before anybody is asked
     let (packed, content) = packed(&arguments.folder)?;
     let artifact = artifact(
@@ -118,6 +132,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         let now = Published {
             digest: artifact.descriptor.digest,
             layer: packed.layer.clone(),
+            content: packed.content,
         };
         Ok(Answer {
             pushed: true,
@@ -132,7 +147,8 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     );
     printer.say(&match answer.pushed {
         true => format!("pushed {what}"),
-        false => format!("already there: {what}"),
+        false if answer.content == packed.content => format!("already there: {what}"),
+        false => format!("already there, published without the modes of executables: {what}"),
     });
     match arguments.reporting.output {
         Format::Json => printer.answer_json(&answer),
@@ -144,7 +160,7 @@ fn answer_of(reference: &Reference, packed: &Packed, there: &Published) -> Answe
     Answer {
         reference: reference.pinned(there.digest).to_string(),
         digest: there.digest,
-        content: packed.content,
+        content: there.content,
         layer: Layer {
             digest: there.layer.digest,
             size: there.layer.size,
@@ -191,6 +207,24 @@ fn annotation(text: &str) -> Result<String, String> {
         ));
     }
     Ok(text.to_owned())
+}
+
+/// Whether there is a URL in `text` that says who asks. The user of SSH alone is no secret, and
+/// most such URLs have one (`git@`).
+fn has_login(text: &str) -> bool {
+    let mut parts = text.split("://");
+    let mut before = parts.next().unwrap_or_default();
+    for rest in parts {
+        let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+        let ssh = before.to_ascii_lowercase().ends_with("ssh");
+        if let Some((user, _)) = authority.rsplit_once('@')
+            && (!ssh || user.contains(':'))
+        {
+            return true;
+        }
+        before = rest;
+    }
+    false
 }
 
 /// The packed folder, in a file that has no name and ends with this process.
@@ -246,6 +280,32 @@ impl kubepkg_remote::Progress for Sending {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_asks_is_seen_in_a_url() {
+        for text in [
+            "https://token@git.example/web",
+            "https://u:p@git.example/web",
+            "git+https://u:p@git.example",
+            "HTTPS://u@git.example?x",
+            "https://a@b@git.example/",
+            "ssh://git:secret@git.example/web",
+            "see ssh://git@git.example/web and https://u:p@git.example/web",
+        ] {
+            assert!(has_login(text), "{text}");
+        }
+        for text in [
+            "https://git.example/web@1?a=b@c#@",
+            "https://git.example",
+            "main@sha1:1f2e3d",
+            "git@git.example:team/web",
+            "ssh://git@git.example/web",
+            "git+ssh://git@git.example/web",
+            "",
+        ] {
+            assert!(!has_login(text), "{text}");
+        }
+    }
 
     #[test]
     fn registry_and_tag_have_to_be_said() {

@@ -3,8 +3,8 @@
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use kubepkg_core::Digest;
-use kubepkg_test_support::{ImageBuilder, Package};
+use kubepkg_core::{Algorithm, Digest};
+use kubepkg_test_support::{Content, Fault, Image, ImageBuilder, Package};
 use serde_json::json;
 
 use crate::command::{Run, Scratch};
@@ -185,8 +185,98 @@ fn a_tree_of_another_program_is_known_by_its_content() {
         .says(&other);
     publish("image", &gzip(&plain), "application/octet-stream");
     push(&scratch, &reference("image"), &[]).fails(1, "which is no package tree");
-    publish("broken", b"no gzip", kind);
-    push(&scratch, &reference("broken"), &[]).fails(3, "cannot be unpacked");
+    // short, and so long that it is noticed under way; and a name for the content helps nothing
+    for broken in [b"no gzip".to_vec(), b"no gzip at all".repeat(100_000)] {
+        let tag = format!("broken{}", broken.len());
+        publish(&tag, &broken, kind);
+        let run = push(&scratch, &reference(&tag), &[]).fails(3, "cannot be unpacked");
+        assert!(!run.stderr.contains("cannot be written"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn what_a_manifest_says_of_its_layer_is_not_believed() {
+    let scratch = Scratch::new();
+    let (ours, publisher) = (registry(&scratch), Publisher::new());
+    tree(&scratch);
+    push(&scratch, &format!("{}/team/web:1", ours.host), &[]).ok();
+    let manifest = ours.json("/v2/team/web/manifests/1");
+    let content = &manifest["annotations"]["dev.kubepkg.content.digest"];
+    let kind = manifest["layers"][0]["mediaType"].as_str().unwrap();
+    let layer = manifest["layers"][0]["digest"].as_str().unwrap();
+    let layer = ours.body(&format!("/v2/team/web/blobs/{layer}"));
+    let gzip = |bytes: &[u8]| {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut out, bytes).unwrap();
+        out.finish().unwrap()
+    };
+    let mut plain = Vec::new();
+    std::io::copy(&mut flate2::read::GzDecoder::new(&layer[..]), &mut plain).unwrap();
+    let publish = |tag: &str, layer: Vec<u8>, said: &serde_json::Value| {
+        let mut content = Content::default();
+        let mut blob = |kind: &str, bytes| content.add_blob(Algorithm::Sha256, kind, bytes);
+        let json = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": blob("application/vnd.cncf.flux.config.v1+json", b"{}".to_vec()),
+            "layers": [blob(kind, layer)],
+            "annotations": {"dev.kubepkg.content.digest": said},
+        });
+        let descriptor = content.add_manifest(Algorithm::Sha256, MANIFEST, &json);
+        let image = Image {
+            descriptor,
+            content,
+        };
+        publisher.upstream.put_image("team/web", &[tag], &image);
+    };
+    let reference = |tag: &str| format!("{}/team/web:{tag}", publisher.upstream.host());
+    publish("same", gzip(&plain), content);
+    push(&scratch, &reference("same"), &[])
+        .ok()
+        .says("already there: ");
+    publish("evil", gzip(b"evil"), content);
+    push(&scratch, &reference("evil"), &[])
+        .fails(1, "published with other content")
+        .says(&Digest::sha256(b"evil").to_string())
+        .says(content.as_str().unwrap());
+    publish(
+        "lying",
+        gzip(&plain),
+        &json!(Digest::sha256(b"evil").to_string()),
+    );
+    push(&scratch, &reference("lying"), &[])
+        .fails(1, "published with other content")
+        .says(&Digest::sha256(b"evil").to_string());
+    // the very layer, which the registry has lost
+    publish("lost", layer, content);
+    push(&scratch, &reference("lost"), &[]).ok();
+    publisher.upstream.fault("/blobs/", Fault::Status(404), 1);
+    push(&scratch, &reference("lost"), &[]).fails(1, "is not in the registry any more");
+}
+
+#[test]
+fn a_tree_without_the_modes_of_executables_is_there() {
+    let scratch = Scratch::new();
+    let registry = registry(&scratch);
+    tree(&scratch);
+    let program = scratch.path("web/bin/run.sh");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let reference = format!("{}/team/web:1", registry.host);
+    let old = push(&scratch, &reference, &["-o", "json"]).ok().json();
+    executable(&program);
+    push(&scratch, &reference, &[])
+        .ok()
+        .says("already there, published without the modes of executables");
+    let now = push(&scratch, &reference, &["-o", "json"]).ok().json();
+    assert_eq!(now["pushed"], false);
+    for member in ["reference", "digest", "content", "layer"] {
+        assert_eq!(now[member], old[member], "{member}");
+    }
+    // the other way round it is another tree
+    push(&scratch, &format!("{}/team/web:2", registry.host), &[]).ok();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
+    push(&scratch, &format!("{}/team/web:2", registry.host), &[])
+        .fails(1, "published with other content");
 }
 
 #[test]
@@ -240,6 +330,16 @@ fn what_cannot_be_pushed() {
         push(&scratch, reference, &[]).fails(2, why);
     }
     push(&scratch, &reference, &["--source", "a\nb"]).fails(2, "one line");
+    for flag in ["--source", "--revision"] {
+        let run = push(
+            &scratch,
+            &reference,
+            &[flag, "https://u:secret@git.example/web"],
+        )
+        .fails(2, "a user or password");
+        let run = run.says(flag);
+        assert!(!run.stderr.contains("secret"), "{}", run.stderr);
+    }
     // a registry that takes nothing says so
     let run = push(&scratch, &reference, &["-o", "json"]);
     assert_eq!(run.code, 5, "{}", run.stderr);

@@ -106,6 +106,7 @@ mod tests {
     fn packed() -> Packed {
         Packed {
             content: Digest::sha256("tar"),
+            without_modes: None,
             layer: Descriptor::new(LAYER, Digest::sha256("gzip"), 4),
             files: 1,
             bytes: 1,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::Folder;
 use super::gzip::Gzip;
-use super::tar::{BLOCK, END, header, padding};
+use super::tar::{BLOCK, END, PLAIN, header, padding};
 use super::{MAX_TREE, TreeError};
 use crate::descriptor::Descriptor;
 use crate::digest::{Algorithm, Digest, Hasher};
@@ -15,6 +15,9 @@ use crate::digest::{Algorithm, Digest, Hasher};
 pub struct Packed {
     /// The tree's identity: the digest of the archive before compression.
     pub content: Digest,
+    /// The identity it has where every file got the mode of plain ones, as in trees of the older
+    /// program; `None` where no file is executable, so that it would be the same.
+    pub without_modes: Option<Digest>,
     /// The compressed archive.
     pub layer: Descriptor,
     /// How many files are in it.
@@ -43,22 +46,28 @@ pub fn pack(folder: &Path, out: impl Write) -> Result<Packed, TreeError> {
     if total > MAX_TREE {
         return Err(too_large(folder.to_owned()));
     }
-    let mut archive = Archive::new(out).map_err(TreeError::Write)?;
+    let executables = files.iter().any(|file| file.mode != PLAIN);
+    let mut archive = Archive::new(out, executables).map_err(TreeError::Write)?;
     let mut bytes = 0;
     for file in &files {
-        let put = |archive: &mut Archive<_>, bytes: &[u8]| match archive.put(bytes) {
+        let put = |archive: &mut Archive<_>, bytes: &[u8], plain: &[u8]| match archive
+            .put(bytes, plain)
+        {
             Ok(true) => Ok(()),
             Ok(false) => Err(too_large(folder.to_owned())),
             Err(error) => Err(TreeError::Write(error)),
         };
-        put(&mut archive, &header(&file.path, file.size, file.mode))?;
-        open.read(file, |part| put(&mut archive, part))?;
-        put(&mut archive, &[0; BLOCK][..padding(file.size)])?;
+        let first = header(&file.path, file.size, file.mode);
+        put(&mut archive, &first, &header(&file.path, file.size, PLAIN))?;
+        open.read(file, |part| put(&mut archive, part, part))?;
+        let last = &[0; BLOCK][..padding(file.size)];
+        put(&mut archive, last, last)?;
         bytes += file.size;
     }
-    let (content, layer) = archive.finish().map_err(TreeError::Write)?;
+    let (content, without_modes, layer) = archive.finish().map_err(TreeError::Write)?;
     Ok(Packed {
         content,
+        without_modes,
         layer,
         files: files.len(),
         bytes,
@@ -68,12 +77,14 @@ pub fn pack(folder: &Path, out: impl Write) -> Result<Packed, TreeError> {
 /// The archive on its way, hashed on both sides of the compressor.
 struct Archive<W> {
     hasher: Hasher,
+    /// Of the same archive with the mode of plain files only.
+    plain: Option<Hasher>,
     size: u64,
     gzip: Gzip<Hashed<W>>,
 }
 
 impl<W: Write> Archive<W> {
-    fn new(out: W) -> io::Result<Archive<W>> {
+    fn new(out: W, executables: bool) -> io::Result<Archive<W>> {
         let hashed = Hashed {
             out,
             hasher: Hasher::new(Algorithm::Sha256),
@@ -81,30 +92,39 @@ impl<W: Write> Archive<W> {
         };
         Ok(Archive {
             hasher: Hasher::new(Algorithm::Sha256),
+            plain: executables.then(|| Hasher::new(Algorithm::Sha256)),
             size: 0,
             gzip: Gzip::new(hashed)?,
         })
     }
 
-    /// Adds these bytes. `false` when that would be more than a tree may have.
-    fn put(&mut self, bytes: &[u8]) -> io::Result<bool> {
+    /// Adds these bytes, which are `plain` where all files are plain ones. `false` when that would
+    /// be more than a tree may have.
+    fn put(&mut self, bytes: &[u8], plain: &[u8]) -> io::Result<bool> {
         self.size = self.size.saturating_add(bytes.len() as u64);
         if self.size > MAX_TREE - END.len() as u64 {
             return Ok(false);
         }
         self.hasher.update(bytes);
+        if let Some(hasher) = &mut self.plain {
+            hasher.update(plain);
+        }
         self.gzip.write(bytes)?;
         Ok(true)
     }
 
-    fn finish(mut self) -> io::Result<(Digest, Descriptor)> {
+    fn finish(mut self) -> io::Result<(Digest, Option<Digest>, Descriptor)> {
         self.hasher.update(&END);
+        let plain = self.plain.map(|mut hasher| {
+            hasher.update(&END);
+            hasher.finish()
+        });
         self.gzip.write(&END)?;
         let mut hashed = self.gzip.finish()?;
         hashed.out.flush()?;
         let digest = hashed.hasher.finish();
         let layer = Descriptor::new(super::artifact::LAYER, digest, hashed.size);
-        Ok((self.hasher.finish(), layer))
+        Ok((self.hasher.finish(), plain, layer))
     }
 }
 
@@ -246,6 +266,19 @@ pub(super) mod tests {
         assert_eq!(packed(&one), packed(&two));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o740)).unwrap();
         assert_ne!(packed(&one).content, packed(&two).content);
+    }
+
+    #[test]
+    fn it_is_known_how_the_tree_would_be_without_modes() {
+        let folder = sample();
+        let packed = |folder: &tempfile::TempDir| pack(folder.path(), io::sink()).unwrap();
+        let with = packed(&folder);
+        let program = folder.path().join("bin/run.sh");
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let without = packed(&folder);
+        assert_ne!(with.content, without.content);
+        assert_eq!(with.without_modes, Some(without.content));
+        assert_eq!(without.without_modes, None);
     }
 
     #[test]

@@ -16,9 +16,15 @@ pub struct Published {
     pub digest: Digest,
     /// Its layer, however it was compressed.
     pub layer: Descriptor,
+    /// Digest of its archive before compression.
+    pub content: Digest,
 }
 
-/// The published tree that is the same as `packed`; `None` where nothing is published yet.
+/// The published tree that is the same as `packed`, or the same but for the modes of executables,
+/// which trees of the older program do not have; `None` where nothing is published yet.
+///
+/// What counts is the layer itself. Whoever may push can write any content digest beside it, and
+/// the answer here is written into packages.
 ///
 /// # Errors
 /// Something else is published there; or what goes wrong on the way.
@@ -47,22 +53,47 @@ pub async fn published(
         let what = format!("{}, which is no package tree,", there.digest);
         return Err(other(&what).into());
     };
-    let content = match content_digest(manifest) {
-        Some(said) => said,
-        None if layer.digest == packed.layer.digest => packed.content,
-        None if layer.size > MAX_TREE => {
-            let what = format!("{}, which is larger than a package tree,", there.digest);
-            return Err(other(&what).into());
+    let ours = |content| content == packed.content || Some(content) == packed.without_modes;
+    let said = content_digest(manifest);
+    // what calls itself something else is not fetched to find out
+    if let Some(said) = said.filter(|said| !ours(*said)) {
+        return Err(other(&format!("{} with the content {said}", there.digest)).into());
+    }
+    let content = if layer.digest == packed.layer.digest {
+        if !registry.has_published(reference, layer).await? {
+            return Err(lost(reference, layer).into());
         }
-        None => content_of(registry, reference, layer).await?,
+        packed.content
+    } else if layer.size > MAX_TREE {
+        let what = format!("{}, which is larger than a package tree,", there.digest);
+        return Err(other(&what).into());
+    } else {
+        content_of(registry, reference, layer).await?
     };
-    if content != packed.content {
-        return Err(other(&format!("{} with the content {content}", there.digest)).into());
+    if !ours(content) || said.is_some_and(|said| said != content) {
+        let what = match said {
+            Some(said) => format!(
+                "{}, which says that its content is {said} and has the content {content},",
+                there.digest
+            ),
+            None => format!("{} with the content {content}", there.digest),
+        };
+        return Err(other(&what).into());
     }
     Ok(Some(Published {
         digest: there.digest,
         layer: layer.clone(),
+        content,
     }))
+}
+
+fn lost(reference: &Reference, layer: &Descriptor) -> CommandError {
+    CommandError::failed(format!(
+        "this tag is published, and its layer {} is not in the registry any more",
+        layer.digest
+    ))
+    .at(reference)
+    .hint("take the tag away in the registry and push again, or push under another tag")
 }
 
 /// The content of a tree whose manifest does not say it.
@@ -71,24 +102,42 @@ async fn content_of(
     reference: &Reference,
     layer: &Descriptor,
 ) -> anyhow::Result<Digest> {
-    let sink = Unpacking(Unpacked::default());
+    let sink = Unpacking::default();
     let sink = registry.download_published(reference, layer, sink).await?;
     let unreadable = |error| {
         CommandError::refused("what is published under this tag cannot be unpacked")
             .at(reference)
             .because(error)
     };
-    Ok(sink.0.finish().map_err(unreadable)?)
+    Ok(sink.finish().map_err(unreadable)?)
 }
 
 /// Unpacks what is downloaded and keeps only its digest.
-struct Unpacking(Unpacked);
+#[derive(Default)]
+struct Unpacking {
+    unpacked: Unpacked,
+    /// Why it cannot be unpacked. That is told when all has come: it may have been damaged on the
+    /// way, which is seen then, and helped by fetching it once more.
+    failed: Option<io::Error>,
+}
+
+impl Unpacking {
+    fn finish(self) -> io::Result<Digest> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.unpacked.finish(),
+        }
+    }
+}
 
 impl BlobSink for Unpacking {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if offset == 0 {
-            self.0 = Unpacked::default();
+            *self = Unpacking::default();
         }
-        self.0.take(bytes)
+        if self.failed.is_none() {
+            self.failed = self.unpacked.take(bytes).err();
+        }
+        Ok(())
     }
 }
