@@ -150,6 +150,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         for doubt in gate.doubts() {
             printer.warn(&placed(&doubt));
         }
+        warn_of_unknown_address(&arguments, &gate, printer);
         let server = server(&arguments, &gate, spoken.as_ref(), &store);
         let serving = Serving {
             listeners,
@@ -237,6 +238,17 @@ fn say_tls(spoken: &Spoken, printer: &Printer) {
             local_time(facts.until)
         )),
         Some(_) => {}
+    }
+}
+
+/// With logins and without TLS of its own it may stand behind a proxy that speaks TLS.
+fn warn_of_unknown_address(arguments: &Arguments, gate: &Gate, printer: &Printer) {
+    if gate.has_logins() && !arguments.tls.is_wanted() && arguments.external_url.is_none() {
+        printer.warn(
+            "clients get no tokens, because their way here is not known: they send passwords with \
+             each request, and docker pulls nothing without one; say how they reach the mirror \
+             (--external-url https://mirror.example.com, or http:// where there is no TLS)",
+        );
     }
 }
 

@@ -340,7 +340,12 @@ fn a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not() {
             Some(0)
         );
     }
-    let pem = |store: &str| scratch.read(&format!("{store}/tls/server.pem"));
+    let pem = |store: &str| {
+        let files = std::fs::read_dir(scratch.path(format!("{store}/tls"))).unwrap();
+        let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let name = names.find(|name| name.starts_with("server-"));
+        scratch.read(&format!("{store}/tls/{}", name.unwrap()))
+    };
     scratch.write("server.pem", pem("one"));
     settings(&scratch, "tlsCert: server.pem\ntlsCa: one/tls/ca.crt\n");
     let mirror = serve(&scratch, &[]);
@@ -438,6 +443,15 @@ fn a_user_whom_rules_name_can_be_taken_away() {
     until(|| push(&mirror.host, "bob:battery staple", b"other") == 401);
     assert_eq!(push(&mirror.host, "alice:correct horse", b"other"), 403);
     mirror.process.line("\"bob\" is neither a user nor a group");
+
+    // users without an address clients can be sent to
+    let mirror_url = "externalUrl: https://mirror.example.com\n";
+    settings(&scratch, "");
+    check(&scratch).ok().says("--external-url");
+    settings(&scratch, mirror_url);
+    let run = check(&scratch).ok();
+    assert!(!run.stderr.contains("--external-url"), "{}", run.stderr);
+    settings(&scratch, "access: access.yaml\n");
 
     // a check is where one looks for it, and a start is not
     check(&scratch).fails(2, "\"bob\" is neither a user nor a group");

@@ -146,6 +146,13 @@ fn a_backup_can_be_served_and_grows() {
         .json();
     assert_eq!(again["copied"]["files"], 0);
     scratch.run(&["mirror", "check", "--store", "copy"]).ok();
+    // what stays behind is said, or somebody finds it out when it is needed
+    scratch.write("m/users", "");
+    mirror(scratch, "backup", &["copy"])
+        .ok()
+        .says("not in the copy")
+        .says("m/users");
+    assert!(!scratch.path("copy/users").exists());
     let running = Mirror::start(scratch, "copy");
     assert_eq!(
         get(&running.host, &format!("/v2/{name}/manifests/1.0")).status,

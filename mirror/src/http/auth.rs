@@ -1,7 +1,8 @@
 //! Logins at the registry: who asks, whether they may, and what a client is told that may not.
 //!
 //! Clients are asked for tokens (Bearer): it is the one way in which all of them read without a
-//! login and write with one. A name and password (Basic) are taken at any request as well.
+//! login and write with one. A name and password (Basic) are taken at any request as well, and
+//! asked for where the server cannot know the address at which clients get tokens.
 
 use std::time::Duration;
 
@@ -41,6 +42,14 @@ pub(super) struct Outside {
 }
 
 impl Outside {
+    /// Whether the scheme clients use is known. Without TLS of its own a server may stand behind
+    /// a proxy that speaks it: then a token's address with `http://` would have clients send
+    /// their passwords past that proxy, readable. What a request says of its way here does not
+    /// count, because anybody can say it.
+    fn is_known(&self) -> bool {
+        self.tls || self.url.is_some()
+    }
+
     /// Address of the server, for this request.
     fn base(&self, asking: &Asking) -> String {
         if let Some(url) = &self.url {
@@ -108,6 +117,15 @@ fn not_them(shared: &Shared, asking: &Asking, why: &NotThem) -> ApiError {
 
 /// 401. `scope`: what a token is needed for.
 fn unauthorized(shared: &Shared, asking: &Asking, message: String, scope: &str) -> ApiError {
+    let refused = ApiError::new(
+        StatusCode::UNAUTHORIZED,
+        Code::Unauthorized,
+        message,
+        json!({"path": crate::route::shown(asking.path())}),
+    );
+    if !shared.outside.is_known() {
+        return refused.with(WWW_AUTHENTICATE, Some(BASIC));
+    }
     let base = shared.outside.base(asking);
     let service = base.split("://").last().unwrap_or_default();
     let scope = match scope {
@@ -115,13 +133,7 @@ fn unauthorized(shared: &Shared, asking: &Asking, message: String, scope: &str) 
         scope => format!(",scope=\"{scope}\""),
     };
     let challenge = format!("Bearer realm=\"{base}{TOKEN_PATH}\",service=\"{service}\"{scope}");
-    ApiError::new(
-        StatusCode::UNAUTHORIZED,
-        Code::Unauthorized,
-        message,
-        json!({"path": crate::route::shown(asking.path())}),
-    )
-    .with(WWW_AUTHENTICATE, HeaderValue::try_from(challenge).ok())
+    refused.with(WWW_AUTHENTICATE, HeaderValue::try_from(challenge).ok())
 }
 
 /// Whether somebody who asks for nothing in particular has to log in: from this answer clients
@@ -207,8 +219,11 @@ pub(super) fn demand_somebody(shared: &Shared, asking: &Asking) -> Result<(), Ap
 
 /// Whether this client may read a repository.
 pub(super) fn may_read(shared: &Shared, asking: &Asking, repository: &RepositoryName) -> bool {
-    let gate = shared.gate.as_ref();
-    gate.is_none_or(|gate| gate.allows(&asking.who, Action::Pull, repository.as_str()))
+    reads_are_open(shared)
+        || shared
+            .gate
+            .as_ref()
+            .is_none_or(|gate| gate.allows(&asking.who, Action::Pull, repository.as_str()))
 }
 
 /// Refuses to show the charts right below `folder` to who may not read all repositories there.

@@ -204,7 +204,8 @@ impl Server {
     }
 
     /// Says how clients reach this server: with TLS, and under which address where that is not
-    /// the one they ask for.
+    /// the one they ask for. With neither it is not known where they get tokens, and they are
+    /// asked for passwords alone.
     #[must_use]
     pub fn reached(mut self, tls: bool, url: Option<String>) -> Server {
         self.shared.outside = Outside { tls, url };

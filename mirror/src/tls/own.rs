@@ -42,8 +42,9 @@ const CA: &str = "ca.key";
 const CA_CERTIFICATE: &str = "ca.crt";
 
 /// The mirror's certificate, the CA's behind it, and the mirror's key: one file, so that they
-/// always belong together.
-const SERVER: &str = "server.pem";
+/// always belong together. Behind this the file's name says what names it is for: servers of one
+/// store that go by other names do not take it from each other.
+const SERVER: &str = "server-";
 
 /// Names by which a mirror is known to its own machine.
 const LOCAL: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
@@ -87,7 +88,16 @@ impl Own {
 
     /// Certificate and key of the mirror.
     pub fn file(&self) -> PathBuf {
-        self.folder.join(SERVER)
+        self.folder.join(self.file_name())
+    }
+
+    fn file_name(&self) -> String {
+        let mut all = Sha256::new();
+        for name in &self.names {
+            all.update(name.as_bytes());
+            all.update(b"\n");
+        }
+        format!("{SERVER}{}.pem", hex::encode(&all.finalize()[..6]))
     }
 
     /// The CA's certificate of a folder, where there is one.
@@ -191,7 +201,7 @@ impl Own {
         let certificate = params.signed_by(&key, &issuer).map_err(refused)?;
         let ca = self.part(&path, "CERTIFICATE")?;
         let text = zeroize::Zeroizing::new(certificate.pem() + &ca + &key.serialize_pem());
-        self.put(SERVER, text.as_bytes(), 0o600, true)?;
+        self.put(&self.file_name(), text.as_bytes(), 0o600, true)?;
         Ok(())
     }
 
@@ -393,17 +403,24 @@ mod tests {
 
         let other = Own::new(folder.clone(), ["mirror.example.com"]).unwrap();
         assert_eq!(other.renew(now).unwrap(), Made::Certificate);
+        // two servers of one store do not take theirs from each other
+        assert_eq!(own.renew(now).unwrap(), Made::Kept);
+        assert_eq!(other.renew(now).unwrap(), Made::Kept);
+        assert_ne!(own.file(), other.file());
+        let same = Own::new(folder.clone(), ["10.0.0.5", "Mirror.lan"]).unwrap();
+        assert_eq!(same.file(), own.file());
         assert_eq!(other.ca().unwrap(), ca);
         let later = Time::from_unix(now.unix() + 8 * 365 * 86_400);
         assert_eq!(other.renew(later).unwrap(), Made::Certificate);
         assert_eq!(other.renew(later).unwrap(), Made::Kept);
-        for (file, mode) in [(CA, 0o600), (SERVER, 0o600), (CA_CERTIFICATE, 0o644)] {
+        let server = other.file_name();
+        for (file, mode) in [(CA, 0o600), (&server, 0o600), (CA_CERTIFICATE, 0o644)] {
             let found = folder.join(file).metadata().unwrap().mode() & 0o777;
             assert_eq!(found, mode, "{file}");
         }
         // a half that was lost is made again, and keys that do not fit are noticed
         fs::remove_file(folder.join(CA_CERTIFICATE)).unwrap();
-        fs::write(own.file(), "-----BEGIN CERTIFICATE-----\n").unwrap();
+        fs::write(other.file(), "-----BEGIN CERTIFICATE-----\n").unwrap();
         assert_eq!(other.renew(later).unwrap(), Made::Certificate);
         assert_eq!(other.ca_pem().unwrap(), pem);
         fs::write(folder.join(CA), "nothing").unwrap();

@@ -75,22 +75,32 @@ impl Site {
         Site::at(tempfile::tempdir().unwrap(), settings, 0).await
     }
 
-    /// A server at which `gate` decides, on the store in `folder`.
+    /// A server at which `gate` decides, on the store in `folder`, that knows its address.
     pub async fn gated(folder: TempDir, gate: Arc<Gate>) -> Site {
         let settings = Some(PushSettings::default());
-        Site::made(folder, settings, 0, |server| server.gate(gate)).await
+        let make = |server: Server, address: SocketAddr| {
+            let url = format!("http://{address}");
+            server.gate(gate).reached(false, Some(url))
+        };
+        Site::made(folder, settings, 0, make).await
+    }
+
+    /// The same behind who knows what.
+    pub async fn gated_somewhere(folder: TempDir, gate: Arc<Gate>) -> Site {
+        let settings = Some(PushSettings::default());
+        Site::made(folder, settings, 0, |server, _| server.gate(gate)).await
     }
 
     /// A server on the store in `folder`, of whose disk `min_free` per mille stay free.
     pub async fn at(folder: TempDir, settings: Option<PushSettings>, min_free: u32) -> Site {
-        Site::made(folder, settings, min_free, |server| server).await
+        Site::made(folder, settings, min_free, |server, _| server).await
     }
 
     async fn made(
         folder: TempDir,
         settings: Option<PushSettings>,
         min_free: u32,
-        make: impl FnOnce(Server) -> Server,
+        make: impl FnOnce(Server, SocketAddr) -> Server,
     ) -> Site {
         let store = open(folder.path()).min_free(min_free);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -99,7 +109,7 @@ impl Site {
         let shutdown = async move {
             let _ = stopped.await;
         };
-        let server = make(server(&store, settings));
+        let server = make(server(&store, settings), address);
         let task = tokio::spawn(serve_with(listener, server, Limits::default(), shutdown));
         Site {
             folder,

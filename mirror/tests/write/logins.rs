@@ -16,6 +16,10 @@ const HEAD: &str = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
 
 /// alice and bob, whose password is their name and "-secret"; with rules, if there are any.
 async fn site(rules: &str) -> Site {
+    Site::gated(tempfile::tempdir().unwrap(), gate(rules)).await
+}
+
+fn gate(rules: &str) -> Arc<Gate> {
     // read once; nothing here changes them
     let settings = tempfile::tempdir().unwrap();
     let (users, access) = (
@@ -37,8 +41,7 @@ async fn site(rules: &str) -> Site {
         users: None,
         rules: Some(access.clone()),
     };
-    let gate = Arc::new(Gate::open(files, false, 5).unwrap());
-    Site::gated(tempfile::tempdir().unwrap(), gate).await
+    Arc::new(Gate::open(files, false, 5).unwrap())
 }
 
 fn basic(user: &str, password: &str) -> String {
@@ -123,6 +126,22 @@ async fn the_base_says_that_there_are_logins() {
     let odd = [("Host", "a\"b,evil"), ("X", "y")];
     let got = site.send("GET", "/v2/", &odd, b"").await;
     assert!(got.status == 400 || !got.header("www-authenticate").unwrap().contains("evil"));
+}
+
+/// A proxy that speaks TLS may stand before it: clients are not sent to an address without TLS.
+#[tokio::test]
+async fn passwords_are_not_asked_for_at_an_address_that_may_be_wrong() {
+    let site = Site::gated_somewhere(tempfile::tempdir().unwrap(), gate("")).await;
+    let claims = [("X-Forwarded-Proto", "https"), ("Forwarded", "proto=https")];
+    for (method, target) in [("GET", "/v2/"), ("POST", "/v2/a/blobs/uploads/")] {
+        let got = site.send(method, target, &claims, b"").await;
+        refused(&got, 401, "UNAUTHORIZED");
+        let challenges = got.header("www-authenticate");
+        assert_eq!(challenges, Some("Basic realm=\"kubepkg mirror\""));
+    }
+    assert_eq!(push(&site, Some("alice"), "a", b"x").await.status, 201);
+    let got = site.get(&blob("a", b"x")).await;
+    assert_eq!(got.status, 200, "reading needs no login all the same");
 }
 
 fn token_of(answer: &Answer) -> String {

@@ -4,7 +4,7 @@ use kubepkg_core::time::Time;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use kubepkg_mirror::tls::Facts;
 
-use super::{Arguments, Spoken, placed, store_folder};
+use super::{Arguments, Spoken, placed, store_folder, warn_of_unknown_address};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
@@ -14,6 +14,7 @@ use crate::units::{count, local_time, size, span};
 pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
     let spoken = arguments.tls.open(arguments, true)?;
     let gate = arguments.logins.open(arguments)?;
+    warn_of_unknown_address(arguments, &gate, printer);
     // a mirror that runs only warns of it: users come and go
     let mut doubts = gate.doubts().into_iter();
     if let Some(doubt) = doubts.next() {
