@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Who may have signed the bundle itself.
     #[command(flatten)]
     pub bundle_keys: BundleKeys,
-    /// Let a package move its tags back to an older version
+    /// Let a package move its tags back to an older version, or to fewer signatures of the same one
     #[arg(long)]
     pub allow_tag_back: bool,
     /// Take in versions their publisher has withdrawn

@@ -504,10 +504,7 @@ where
         let node = self.found.manifests.get(&image.manifest.digest);
         let Some(node) = node else { return };
         let own = match node.blobs.as_slice() {
-            [_, (content, size)] => image
-                .manifest
-                .digest
-                .matches(name.manifest(content, *size)),
+            [_, (content, size)] => image.manifest.digest.matches(name.manifest(content, *size)),
             _ => false,
         };
         if !own {
