@@ -240,7 +240,7 @@ impl Verb {
             MirrorVerb::Serve(arguments) => &arguments.store,
             MirrorVerb::List(arguments) => &arguments.store,
             MirrorVerb::Stat(arguments) => &arguments.store,
-            MirrorVerb::Copy(arguments) => &arguments.store,
+            MirrorVerb::Copy(arguments) => arguments.store.as_deref()?,
             MirrorVerb::Tag(arguments) => &arguments.store,
             MirrorVerb::Rm(arguments) => &arguments.store,
             MirrorVerb::Prune(arguments) => &arguments.store,

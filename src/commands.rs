@@ -1,5 +1,6 @@
 //! One verb per file: the flags a verb has, and what it does with the libraries.
 
+pub mod bucket_place;
 pub mod bundle_create;
 pub mod bundle_import;
 pub mod bundle_inspect;

@@ -75,6 +75,15 @@ fn xdg(variable: &str, below_home: &str) -> Option<PathBuf> {
     Some(base.join("kubepkg"))
 }
 
+/// The usual variables that say where buckets are and who asks (`AWS_ACCESS_KEY_ID`, `AWS_REGION`,
+/// `AWS_ENDPOINT_URL`, …), by their names.
+pub fn s3() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty())
+        .collect()
+}
+
 /// The value of a variable the user named, or that has no flag; not when it is empty.
 pub fn variable(name: &str) -> Option<OsString> {
     // names with '=' or NUL cannot be looked up

@@ -80,6 +80,7 @@ classified_types![
     kubepkg_importer::ImportError,
     kubepkg_importer::WantError,
     kubepkg_mirror::access::AccessError,
+    kubepkg_mirror::bucket::MoveError,
     kubepkg_mirror::manage::ManageError,
     kubepkg_mirror::serve::ServeError,
     kubepkg_mirror::sink::SinkError,

@@ -109,6 +109,12 @@ pub trait Sink: Send + Sync + 'static {
         expected: u64,
     ) -> SinkFuture<'a, Option<Box<dyn Upload>>>;
 
+    /// What to say of an upload that is not here, where it may be at another server of the same
+    /// store.
+    fn elsewhere(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What an upload of `repository` became, if it ended well a short while ago.
     fn finished(&self, _repository: &RepositoryName, _id: &str) -> Option<(Digest, u64)> {
         None

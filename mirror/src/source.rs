@@ -1,11 +1,12 @@
 //! What the server needs of a store to answer reads.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use kubepkg_core::Digest;
-use kubepkg_core::store::{FileRange, Names, SiteEntry, StoreError};
+use kubepkg_core::store::{ByteStream, FileRange, Names, SiteEntry, StoreError};
 
 use crate::facts::Facts;
 use crate::store::FileStore;
@@ -19,6 +20,20 @@ pub type DoneFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 
 
 /// What a store tells of itself, on its way.
 pub type FactsFuture<'a> = Pin<Box<dyn Future<Output = Facts> + Send + 'a>>;
+
+/// Whether there are newer names, on its way from a store.
+pub type RenewFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+
+/// The size of some content and pieces of it, on their way from a store.
+pub type PiecesFuture =
+    Pin<Box<dyn Future<Output = Result<Option<(u64, ByteStream)>, StoreError>> + Send>>;
+
+/// Content that does not lie in files of this machine.
+pub trait Remote: Send + Sync {
+    /// Size of the content with this digest, and the bytes of it in `span`, or all; `None` when
+    /// it is not here.
+    fn pieces(&self, digest: Digest, span: Option<Range<u64>>) -> PiecesFuture;
+}
 
 /// What is known of content besides that a name promises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +54,13 @@ pub trait Source: Send + Sync + 'static {
     /// caller can tell that what it derived from the names still holds.
     fn names(&self) -> NamesFuture<'_>;
 
+    /// Makes sure that the next [`Source::names`] are not older than this call, and answers
+    /// whether they are newer than the last ones. Asked before something is said not to be
+    /// here and before names are changed. Names that never are old have nothing to do.
+    fn renew(&self) -> RenewFuture<'_> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// What is known of some content, as of the last [`Source::names`]. Touches memory only.
     fn standing(&self, _digest: &Digest) -> Standing {
         Standing::Sound
@@ -57,7 +79,8 @@ pub trait Source: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The content with this digest, `None` when it is not here. May block.
+    /// The content with this digest, `None` when it is not here. May block. Where there is a
+    /// [`Source::remote`] only for content that is small.
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError>;
 
     /// The content with this digest, if it can be had without waiting for a disk. `None` says
@@ -88,11 +111,21 @@ pub trait Source: Send + Sync + 'static {
     fn facts(&self, _before: Arc<Facts>, _sequence: u64) -> FactsFuture<'_> {
         Box::pin(std::future::ready(Facts::default()))
     }
+
+    /// Where content is had from that does not lie in files of this machine; `None` when it
+    /// does. Files of sites are content there.
+    fn remote(&self) -> Option<Arc<dyn Remote>> {
+        None
+    }
 }
 
 impl<T: Source + ?Sized> Source for Arc<T> {
     fn names(&self) -> NamesFuture<'_> {
         (**self).names()
+    }
+
+    fn renew(&self) -> RenewFuture<'_> {
+        (**self).renew()
     }
 
     fn standing(&self, digest: &Digest) -> Standing {
@@ -134,6 +167,10 @@ impl<T: Source + ?Sized> Source for Arc<T> {
 
     fn facts(&self, before: Arc<Facts>, sequence: u64) -> FactsFuture<'_> {
         (**self).facts(before, sequence)
+    }
+
+    fn remote(&self) -> Option<Arc<dyn Remote>> {
+        (**self).remote()
     }
 }
 

@@ -219,7 +219,8 @@ fn judge(
                     Err(_) => Err(wrong("a small number is wanted".to_owned())),
                 };
             }
-            if is_path && !value.is_empty() {
+            // a place in a bucket is none in a folder
+            if is_path && !value.is_empty() && !value.contains("://") {
                 return Ok(folder.join(value).into_os_string());
             }
             try_value(arg.get_value_parser().clone(), value)

@@ -7,10 +7,11 @@ use kubepkg_core::bundle::Bundle;
 use kubepkg_core::store::ReceiptIndex;
 use kubepkg_core::time::Time;
 use kubepkg_importer::{Imported, Options, Trusted, import, verify_head};
+use kubepkg_mirror::bucket::{BucketMode, BucketStore};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use serde_json::json;
 
-use super::store_folder;
+use super::{bucket_place, store_folder};
 use crate::cli::{AsOf, BundleKeys, Format, Reporting, Trust};
 use crate::interrupt;
 use crate::printer::Printer;
@@ -35,8 +36,8 @@ pub struct Arguments {
     /// The bundle
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The mirror's store on this host; made if there is none
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX; made if there is none
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Accept images that no signed package pins by digest, and content of no package
     #[arg(long)]
@@ -79,9 +80,16 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         as_of: arguments.as_of.as_of,
         max_age: arguments.trust.max_age_seconds(),
     };
-    store_folder::check(&arguments.store)?;
+    let bucket = bucket_place::open(&arguments.store)?;
+    let there = match &bucket {
+        Some(bucket) => BucketStore::is_in_blocking(bucket)?,
+        None => {
+            store_folder::check(&arguments.store)?;
+            FileStore::is_at(&arguments.store)?
+        }
+    };
     // a store may know whom to trust, a new one does not
-    let nobody = arguments.trust.names_nobody() && !FileStore::is_at(&arguments.store)?;
+    let nobody = arguments.trust.names_nobody() && !there;
     if nobody && trusted.bundle_keys.is_empty() && !trusted.allow_unpinned_images {
         arguments.trust.required()?;
     }
@@ -98,6 +106,17 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let again = "run the same command again: it continues, or finds nothing to do";
     let began = Instant::now();
     let imported = interrupt::run(printer, again, async {
+        if let Some(bucket) = bucket {
+            let new = !BucketStore::is_in(&bucket).await?;
+            if new {
+                verify_head(&bundle, &trusted, options.now)?;
+            }
+            let store = BucketStore::open(bucket, BucketMode::OpenOrCreate).await?;
+            if new {
+                printer.say(&made(&arguments));
+            }
+            return Ok(import(&bundle, &store, &trusted, options, &meter).await?);
+        }
         let new = !FileStore::is_at(&arguments.store)?;
         if new {
             // a bundle that is refused leaves no store behind
@@ -105,10 +124,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         }
         let store = FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
         if new {
-            printer.say(&format!(
-                "made a new store in {}; nothing was accepted here before",
-                arguments.store.display()
-            ));
+            printer.say(&made(&arguments));
         }
         Ok(import(&bundle, &store, &trusted, options, &meter).await?)
     })?;
@@ -135,6 +151,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+fn made(arguments: &Arguments) -> String {
+    format!(
+        "made a new store in {}; nothing was accepted here before",
+        arguments.store.display()
+    )
 }
 
 /// How long clusters behind this mirror can go on with an index.

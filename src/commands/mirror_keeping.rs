@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubepkg_mirror::access::Gate;
+use kubepkg_mirror::bucket::{BucketStore, Spool, keep};
 use kubepkg_mirror::http::Server;
 use kubepkg_mirror::keeper::{Keeper, Settings};
 use kubepkg_mirror::serve::{Limits, ServeError, serve_on};
@@ -32,13 +33,16 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    fn keeper(&self, store: FileStore) -> Keeper {
-        let settings = Settings {
+    fn settings(&self) -> Settings {
+        Settings {
             every: self.gc_every,
             grace: self.gc_grace,
             ..Settings::default()
-        };
-        Keeper::new(store, settings)
+        }
+    }
+
+    fn keeper(&self, store: FileStore) -> Keeper {
+        Keeper::new(store, self.settings())
             .uploads()
             .scrub(self.scrub_rate)
     }
@@ -54,15 +58,40 @@ impl Keeping {
     ) -> Result<(), ServeError> {
         let wanted = Arc::new(Wanted::default());
         let server = server.count_misses(Arc::clone(&wanted));
+        let (keeping, store) = (self.keeper(store.clone()), store);
+        let keep = async move |over: watch::Receiver<()>| {
+            let keeper = keeping.run(dropped(over.clone()));
+            let misses = wanted.keep(&store, dropped(over));
+            tokio::join!(keeper, misses);
+        };
+        self.beside(keep, serving, server, interrupt).await
+    }
+
+    /// What looks after a store in a bucket while this mirror serves it.
+    pub fn bucket(
+        &self,
+        store: BucketStore,
+        spool: Spool,
+    ) -> impl AsyncFnOnce(watch::Receiver<()>) + use<> {
+        let settings = self.settings();
+        async move |over| keep(store, Some(spool), settings, dropped(over)).await
+    }
+
+    /// Serves, and does `keep` beside it until the last answer is given.
+    pub async fn beside(
+        &self,
+        keep: impl AsyncFnOnce(watch::Receiver<()>),
+        serving: Serving,
+        server: Server,
+        interrupt: Interrupt,
+    ) -> Result<(), ServeError> {
         let (alive, over) = watch::channel(());
         let served = async move {
             let served = serving.run(server, interrupt).await;
             drop(alive);
             served
         };
-        let keeper = self.keeper(store.clone()).run(dropped(over.clone()));
-        let misses = wanted.keep(&store, dropped(over));
-        let (served, (), ()) = tokio::join!(served, keeper, misses);
+        let (served, ()) = tokio::join!(served, keep(over));
         served
     }
 }

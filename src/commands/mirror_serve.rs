@@ -1,6 +1,7 @@
 //! `mirror serve`: a store as registry and chart repository.
 
 mod checking;
+mod in_bucket;
 mod settings;
 
 use std::net::SocketAddr;
@@ -11,12 +12,14 @@ use kubepkg_core::error::Classify;
 use kubepkg_core::store::StoreError;
 use kubepkg_core::time::Time;
 use kubepkg_mirror::access::Gate;
+use kubepkg_mirror::bucket::Replica;
 use kubepkg_mirror::http::{PushSettings, Server};
 use kubepkg_mirror::serve::raise_open_files;
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use kubepkg_mirror::tls::{Made, SOON};
 use tokio::net::TcpListener;
 
+use self::in_bucket::Opened;
 use self::settings::{BoundFlags, LoginFlags, Spoken, TlsFlags};
 use super::mirror_keeping::{Keeping, Serving};
 use super::store_folder;
@@ -53,9 +56,14 @@ pub struct Arguments {
     /// Read all settings and files, say what would be done, and serve nothing
     #[arg(long)]
     pub check: bool,
-    /// The mirror's store on this host, as `bundle import` made it
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store, as `bundle import` made it: a folder on this host, or s3://BUCKET/PREFIX,
+    /// which several mirrors may serve (see docs/serving.md)
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
+    /// With a store in a bucket: the folder on this host for uploads under way, users and the
+    /// certificate
+    #[arg(long, value_name = "DIR")]
+    pub local: Option<PathBuf>,
     /// Address and port to listen on; port 0 takes a free one and says which (repeatable)
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5000")]
     pub listen: Vec<SocketAddr>,
@@ -116,15 +124,9 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             addresses.push(listener.local_addr()?);
             listeners.push(listener);
         }
-        if arguments.new_store {
-            store_folder::check(&arguments.store)?;
-            FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
-        } else {
-            store_folder::must_exist(&arguments.store)?;
-        }
+        let store = in_bucket::or_folder(&arguments, printer).await?;
         let spoken = arguments.tls.open(&arguments, false)?;
         let gate = Arc::new(arguments.logins.open(&arguments)?);
-        let store = open(&arguments, printer)?;
         let names = store.names().await?;
         let held = match names.repositories.len() {
             0 => "empty so far".to_owned(),
@@ -159,11 +161,16 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             reload_every: arguments.logins.reload_every,
             limits: arguments.bounds.limits().within(raise_open_files()),
         };
-        if store.can_write() {
-            let keeping = &arguments.keeping;
-            keeping.serve(store, serving, server, interrupt).await?;
-        } else {
-            serving.run(server, interrupt).await?;
+        let keeping = &arguments.keeping;
+        match store {
+            Opened::Folder(store) if store.can_write() => {
+                keeping.serve(store, serving, server, interrupt).await?;
+            }
+            Opened::Folder(_) => serving.run(server, interrupt).await?,
+            Opened::Bucket(store, spool) => {
+                let keep = keeping.bucket(store, spool);
+                keeping.beside(keep, serving, server, interrupt).await?;
+            }
         }
         printer.say("stopped");
         Ok(())
@@ -174,7 +181,7 @@ fn server(
     arguments: &Arguments,
     gate: &Arc<Gate>,
     spoken: Option<&Spoken>,
-    store: &FileStore,
+    store: &Opened,
 ) -> Server {
     let ca = spoken.and_then(|spoken| spoken.ca.clone());
     let pages = settings_pages::maker(settings_pages::Reached {
@@ -182,19 +189,27 @@ fn server(
         url: arguments.external_url.clone(),
         ca,
     });
-    let server = Server::new(store.clone())
+    let server = match store {
+        Opened::Folder(store) => Server::new(store.clone()),
+        Opened::Bucket(store, _) => Server::new(store.clone()),
+    };
+    let server = server
         .own_names(&arguments.own_name)
         .reached(spoken.is_some(), arguments.external_url.clone())
         .gate(Arc::clone(gate))
         .settings(pages);
-    if !store.can_write() {
-        return server;
-    }
     let settings = PushSettings {
         mount_from_anywhere: !arguments.no_anonymous_mount,
         sparse_indexes: arguments.sparse_indexes,
     };
-    server.accept_pushes(store.clone(), settings)
+    match store {
+        Opened::Folder(store) if !store.can_write() => server,
+        Opened::Folder(store) => server.accept_pushes(store.clone(), settings),
+        Opened::Bucket(store, spool) => {
+            let replica = Replica::new(store.clone(), spool.clone());
+            server.accept_pushes(replica, settings)
+        }
+    }
 }
 
 /// Plain HTTP is for this machine, or for who says so.
@@ -260,7 +275,7 @@ fn placed(error: &impl Classify) -> String {
     }
 }
 
-fn say_pushes(arguments: &Arguments, gate: &Gate, store: &FileStore, printer: &Printer) {
+fn say_pushes(arguments: &Arguments, gate: &Gate, store: &Opened, printer: &Printer) {
     let users = gate.users().len();
     match (store.can_write(), arguments.anonymous_push, users) {
         (false, ..) => {}

@@ -11,6 +11,17 @@ pub fn check(folder: &Path) -> Result<(), CommandError> {
     if !folder.to_string_lossy().contains("://") {
         return Ok(());
     }
+    if folder.starts_with("s3:/") {
+        return Err(
+            CommandError::usage("this verb works on a store in a folder, not in a bucket")
+                .at(folder.display())
+                .hint(
+                    "a bucket is filled by `bundle import`, `mirror copy --from DIR --to` and \
+                     pushes, and served by `mirror serve`; tags and manifests in it are removed \
+                     through the registry",
+                ),
+        );
+    }
     Err(CommandError::usage("--store takes a folder, not a URL")
         .at(folder.display())
         .hint(

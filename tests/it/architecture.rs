@@ -66,6 +66,8 @@ const NAMED_BY: &[(&str, &[&str])] = &[
         ],
     ),
     ("maud", &["kubepkg-mirror"]),
+    // the mirror's store in a bucket
+    ("object_store", &["kubepkg-mirror"]),
     ("kube", &[]),
     ("k8s-openapi", &[]),
     ("clap", &["kubepkg"]),

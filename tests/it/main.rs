@@ -5,6 +5,7 @@
 mod architecture;
 mod beside;
 mod between;
+mod bucket;
 mod collecting;
 mod command;
 mod configuration;

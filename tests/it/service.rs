@@ -131,7 +131,12 @@ fn the_sample_has_every_setting_and_is_one() {
             }
             _ => line.to_owned(),
         })
-        .filter(|line| !line.starts_with("tls") && !line.starts_with("clientCa"))
+        // what does not go with what is set
+        .filter(|line| {
+            ["tls", "clientCa", "local"]
+                .iter()
+                .all(|other| !line.starts_with(other))
+        })
         .map(|line| {
             line.replace("/srv/mirror", "store")
                 .replace("0.0.0.0:5000", "127.0.0.1:0")

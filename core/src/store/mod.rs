@@ -119,18 +119,30 @@ pub enum StoreError {
     /// The disk failed while the record of a commit was made durable. The record is there and
     /// counts unless the machine fails too; who looks next makes it durable before building
     /// on it.
-    #[error("the disk failed at the last step of commit {number}: it may have been made or not")]
+    #[error("the last step of commit {number} failed: it may have been made or not")]
     Unsettled {
         /// Number of the commit.
         number: u64,
         /// What failed.
         source: Box<StoreError>,
     },
-    /// The folder is not a store, or one of a newer kubepkg, or its files cannot get the right
+    /// The server that keeps a store's objects did not do what it was asked.
+    #[error("cannot {action} the bucket")]
+    Bucket {
+        /// What was tried, e.g. "write".
+        action: &'static str,
+        /// The object or bucket, as a URL.
+        place: String,
+        /// What to do.
+        hint: Option<&'static str>,
+        /// Its answer.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The folder or bucket is not a store, or one of a newer kubepkg, or its files cannot get the right
     /// owner. `why` says what to do.
-    #[error("this folder cannot be used as a store: {why}")]
+    #[error("this cannot be used as a store: {why}")]
     Unusable {
-        /// The store's folder.
+        /// The store's folder or bucket.
         path: PathBuf,
         /// What is wrong and what to do.
         why: String,
@@ -150,6 +162,7 @@ impl Classify for StoreError {
     fn kind(&self) -> Kind {
         match self {
             StoreError::Mismatch { .. } | StoreError::Illegal { .. } => Kind::Refused,
+            StoreError::Bucket { .. } => Kind::Remote,
             _ => Kind::Failed,
         }
     }
@@ -160,6 +173,7 @@ impl Classify for StoreError {
             | StoreError::Damaged { path, .. }
             | StoreError::Unusable { path, .. } => Some(path.display().to_string()),
             StoreError::Illegal { what, .. } => Some(what.clone()),
+            StoreError::Bucket { place, .. } => Some(place.clone()),
             StoreError::Unsettled { source, .. } => source.place(),
             _ => None,
         }
@@ -173,6 +187,7 @@ impl Classify for StoreError {
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Some("run this as the user who owns the store's folder".to_owned())
             }
+            StoreError::Bucket { hint, .. } => hint.map(ToOwned::to_owned),
             StoreError::Unsettled { .. } => Some(
                 "look at the disk, then run the same command again: it finishes the commit or \
                  finds nothing to do"

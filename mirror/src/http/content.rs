@@ -18,6 +18,7 @@ use super::buffers::{Pool, read_at};
 use super::conditional::{range_counts, unchanged};
 use super::error::ApiError;
 use super::range::{Span, Wanted, wanted};
+use super::remote::RemoteBody;
 use super::{Asking, DOCKER_CONTENT_DIGEST};
 use crate::source::{Source, Standing};
 
@@ -102,6 +103,12 @@ impl Described {
         if wanted == Wanted::Nothing {
             return Ok(self.unsatisfiable(headers));
         }
+        if let Some(remote) = source.remote() {
+            let body = RemoteBody::new(remote, self.digest, self.size);
+            return self
+                .answer_remote(body, wanted, headers, source, absent)
+                .await;
+        }
         let Some(range) = open.await? else {
             tracing::error!(digest = %self.digest, "content that a name promises is not in the store");
             return Err(absent());
@@ -116,7 +123,7 @@ impl Described {
         let mut body = FileBody::new(Arc::clone(pool), asking.handoff.clone());
         let status = match wanted {
             Wanted::Parts(spans) => {
-                self.partial(&spans, &range, &mut headers, &mut body);
+                self.partial(&spans, &mut headers, &mut InFile(&mut body, &range));
                 StatusCode::PARTIAL_CONTENT
             }
             Wanted::Whole | Wanted::Nothing => {
@@ -124,6 +131,43 @@ impl Described {
                 StatusCode::OK
             }
         };
+        headers.insert(CONTENT_LENGTH, body.len().into());
+        Ok(respond(status, headers, Body::new(body)))
+    }
+
+    /// Answers GET with content that does not lie in files of this machine.
+    async fn answer_remote(
+        self,
+        mut body: RemoteBody,
+        wanted: Wanted,
+        mut headers: HeaderMap,
+        source: &Arc<dyn Source>,
+        absent: impl FnOnce() -> ApiError,
+    ) -> Result<Response, ApiError> {
+        let status = match wanted {
+            Wanted::Parts(spans) => {
+                self.partial(&spans, &mut headers, &mut body);
+                StatusCode::PARTIAL_CONTENT
+            }
+            Wanted::Whole | Wanted::Nothing => {
+                body.part(0, self.size);
+                StatusCode::OK
+            }
+        };
+        let begun = body.begin().await;
+        match begun.map_err(|error| ApiError::store(&error))? {
+            Some(size) if size == self.size => {}
+            Some(_) => {
+                source.doubt(&self.digest, self.size);
+                let why = "its size is not the one recorded";
+                return Err(ApiError::damaged(&self.digest, why));
+            }
+            None => {
+                source.doubt(&self.digest, self.size);
+                tracing::error!(digest = %self.digest, "content that a name promises is not in the store");
+                return Err(absent());
+            }
+        }
         headers.insert(CONTENT_LENGTH, body.len().into());
         Ok(respond(status, headers, Body::new(body)))
     }
@@ -139,19 +183,13 @@ impl Described {
         respond(StatusCode::RANGE_NOT_SATISFIABLE, headers, Body::empty())
     }
 
-    fn partial(
-        &self,
-        spans: &[Span],
-        range: &FileRange,
-        headers: &mut HeaderMap,
-        body: &mut FileBody,
-    ) {
+    fn partial(&self, spans: &[Span], headers: &mut HeaderMap, body: &mut impl Pieces) {
         let place = |span: &Span| format!("bytes {}-{}/{}", span.first, span.last, self.size);
         if let [span] = spans {
             if let Ok(place) = HeaderValue::try_from(place(span)) {
                 headers.insert(CONTENT_RANGE, place);
             }
-            body.push_file(range, span.first, span.len());
+            body.part(span.first, span.len());
             return;
         }
         // content cannot hold its own digest, so this never occurs in a part
@@ -164,17 +202,39 @@ impl Described {
         for (at, span) in spans.iter().enumerate() {
             let line = if at == 0 { "" } else { "\r\n" };
             let place = place(span);
-            body.push_bytes(format!(
+            body.text(format!(
                 "{line}--{boundary}\r\nContent-Type: {media_type}\r\nContent-Range: {place}\r\n\r\n"
             ));
-            body.push_file(range, span.first, span.len());
+            body.part(span.first, span.len());
         }
-        body.push_bytes(format!("\r\n--{boundary}--\r\n"));
+        body.text(format!("\r\n--{boundary}--\r\n"));
         if let Ok(multipart) =
             HeaderValue::try_from(format!("multipart/byteranges; boundary={boundary}"))
         {
             headers.insert(CONTENT_TYPE, multipart);
         }
+    }
+}
+
+/// What an answer is put together in: parts of the content, and text between them.
+pub trait Pieces {
+    /// Adds `len` bytes of the content, from the byte `first` on.
+    fn part(&mut self, first: u64, len: u64);
+
+    /// Adds a text.
+    fn text(&mut self, text: String);
+}
+
+/// Content in a file.
+struct InFile<'b>(&'b mut FileBody, &'b FileRange);
+
+impl Pieces for InFile<'_> {
+    fn part(&mut self, first: u64, len: u64) {
+        self.0.push_file(self.1, first, len);
+    }
+
+    fn text(&mut self, text: String) {
+        self.0.push_bytes(text);
     }
 }
 

@@ -25,6 +25,7 @@ mod page_cache;
 mod push;
 mod range;
 mod referrers;
+mod remote;
 mod requests;
 mod service;
 mod settings;
@@ -307,7 +308,13 @@ async fn registry(
         }),
         Ok(Endpoint::Repository(place, ask)) => {
             namespace = place.namespace(own);
-            let answered = repository(shared, asking, own, &place, &ask).await;
+            let mut answered = repository(shared, asking, own, &place, &ask).await;
+            // it may have come through another server of this store just now
+            if matches!(&answered, Err(error) if error.status == StatusCode::NOT_FOUND)
+                && shared.source.renew().await
+            {
+                answered = repository(shared, asking, own, &place, &ask).await;
+            }
             if let Err(error) = &answered
                 && error.status == StatusCode::NOT_FOUND
                 && let Some(miss) = Miss::of(&place, own, &ask)

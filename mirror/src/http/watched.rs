@@ -13,7 +13,7 @@ use kubepkg_core::Digest;
 use kubepkg_core::store::{FileRange, SiteEntry, StoreError};
 
 use crate::facts::Facts;
-use crate::source::{DoneFuture, FactsFuture, NamesFuture, Source, Standing};
+use crate::source::{DoneFuture, FactsFuture, NamesFuture, Remote, RenewFuture, Source, Standing};
 
 /// Missing content remembered at most. Where there is more, some is found missing again.
 const REMEMBERED: usize = 10_000;
@@ -76,6 +76,10 @@ impl<S: Source> Source for Watched<S> {
         self.source.names()
     }
 
+    fn renew(&self) -> RenewFuture<'_> {
+        self.source.renew()
+    }
+
     fn standing(&self, digest: &Digest) -> Standing {
         match self.is_absent(digest) {
             true => Standing::Quarantined,
@@ -112,6 +116,7 @@ impl<S: Source> Source for Watched<S> {
     }
 
     fn doubt(&self, digest: &Digest, size: u64) {
+        self.source.doubt(digest, size);
         self.note(digest, Some(size));
     }
 
@@ -126,5 +131,9 @@ impl<S: Source> Source for Watched<S> {
 
     fn facts(&self, before: Arc<Facts>, sequence: u64) -> FactsFuture<'_> {
         self.source.facts(before, sequence)
+    }
+
+    fn remote(&self) -> Option<Arc<dyn Remote>> {
+        self.source.remote()
     }
 }

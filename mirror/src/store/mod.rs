@@ -71,7 +71,7 @@ use tokio::sync::Semaphore;
 pub use backup::BackedUp;
 use blocking::blocking;
 pub use collect::{Amount, Collected, Collecting, GRACE, KEEP_IMPORTS, Reason, Waiting};
-pub(crate) use collect::{TICK, subject_of};
+pub(crate) use collect::{TICK, Touched, mark, subject_of, touch_record};
 use intake::Intake;
 pub use intake::Staged;
 pub use lease::Lease;
@@ -79,6 +79,7 @@ pub use open::OpenMode;
 use open::{Opened, Writable};
 pub use records::RecordsBack;
 pub use scrub::Scrubbed;
+pub(crate) use sealed::{decode as decode_sealed, encode as encode_sealed};
 use upload::Uploads;
 
 use crate::source::Standing;
@@ -211,6 +212,17 @@ impl FileStore {
     /// The content with this digest, if its file can be opened without asking a disk.
     pub fn blob_range_at_once(&self, digest: &Digest) -> Option<FileRange> {
         self.opened.content.range_at_once(digest)
+    }
+
+    /// Takes content out of the store: its file, open, and without a name from now on.
+    pub(crate) async fn take_out(&self, digest: Digest) -> Result<Option<FileRange>, StoreError> {
+        self.locked(move |opened| {
+            let _lock = opened.writable()?.lock.hold()?;
+            let range = opened.content.range(&digest)?;
+            opened.content.unlink(&digest)?;
+            Ok(range)
+        })
+        .await
     }
 
     /// Size of the content with this digest. Looks at one file.

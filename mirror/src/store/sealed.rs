@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::disk::failed;
 
 /// The bytes of a file that says `value`.
-pub(super) fn encode<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn encode<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>, StoreError> {
     let mut bytes = serde_json::to_vec(value)
         .map_err(io::Error::other)
         .map_err(failed("write", path))?;
@@ -50,7 +50,8 @@ pub(super) fn damaged(path: &Path, why: impl Into<String>) -> StoreError {
     }
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+/// What such a file says, from its bytes; or what is wrong with them.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let cut = || "it is cut short or was changed".to_owned();
     let body = bytes.strip_suffix(b"\n").ok_or_else(cut)?;
     let at = body.iter().rposition(|b| *b == b'\n').ok_or_else(cut)?;

@@ -10,23 +10,58 @@ use kubepkg_core::store::{
 };
 use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
+use kubepkg_mirror::bucket::{Bucket, BucketMode, BucketStore, S3};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
 use crate::support::{
     batch, blob, commit, content, manifest, noise, put, range_of, site, stream_of, tag, trust,
 };
 
-/// Makes a test of each promise for one kind of store. `$make` gives an empty store and
+/// Makes a test of each promise, marked with `$marks`, for one kind of store. `$make` gives an empty store and
 /// something that keeps it alive.
 macro_rules! conformance {
-    ($make:expr, $($promise:ident),+ $(,)?) => {
-        $(
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $promise() {
-                let (_keep, store) = $make;
-                super::$promise(store).await;
-            }
-        )+
+    ($marks:tt, $make:expr, $($promise:ident),+ $(,)?) => {
+        $(conformance!(@ $marks $make, $promise);)+
+    };
+    (@ [$($mark:tt)*] $make:expr, $promise:ident) => {
+        $($mark)*
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $promise() {
+            let (_keep, store) = $make;
+            super::$promise(store).await;
+        }
+    };
+}
+
+/// All promises.
+macro_rules! all_promises {
+    ($make:expr) => {
+        all_promises!(@ [] $make);
+    };
+    (@ $marks:tt $make:expr) => {
+        conformance!(
+            $marks,
+            $make,
+            content_comes_in_by_every_way,
+            content_that_is_not_what_was_announced_is_refused,
+            a_source_that_fails_leaves_nothing,
+            staged_content_is_not_readable,
+            content_can_be_brought_again,
+            many_contents_in_one_group,
+            a_commit_changes_all_its_names,
+            a_commit_on_an_old_state_changes_nothing,
+            a_commit_needs_its_content,
+            names_no_store_may_take_are_refused,
+            names_can_be_taken_away,
+            records_say_what_stood_before,
+            nothing_is_lost_when_many_commit,
+            leases_can_be_taken_together,
+            content_is_listed_by_its_first_byte,
+            only_what_is_condemned_is_swept_and_only_after_its_grace,
+            who_wants_something_has_it_off_the_list,
+            a_lease_protects_what_was_condemned_under_it,
+            names_are_swept_unless_their_repository_changed,
+        );
     };
 }
 
@@ -39,28 +74,85 @@ mod file_store {
         (root, store)
     }
 
-    conformance!(
-        make(),
-        content_comes_in_by_every_way,
-        content_that_is_not_what_was_announced_is_refused,
-        a_source_that_fails_leaves_nothing,
-        staged_content_is_not_readable,
-        content_can_be_brought_again,
-        many_contents_in_one_group,
-        a_commit_changes_all_its_names,
-        a_commit_on_an_old_state_changes_nothing,
-        a_commit_needs_its_content,
-        names_no_store_may_take_are_refused,
-        names_can_be_taken_away,
-        records_say_what_stood_before,
-        nothing_is_lost_when_many_commit,
-        leases_can_be_taken_together,
-        content_is_listed_by_its_first_byte,
-        only_what_is_condemned_is_swept_and_only_after_its_grace,
-        who_wants_something_has_it_off_the_list,
-        a_lease_protects_what_was_condemned_under_it,
-        names_are_swept_unless_their_repository_changed,
+    all_promises!(make());
+}
+
+mod bucket_in_memory {
+    use super::*;
+
+    all_promises!(((), bucket(Bucket::in_memory().unwrap()).await));
+}
+
+mod bucket_in_a_folder {
+    use super::*;
+
+    all_promises!({
+        let root = tempfile::tempdir().unwrap();
+        let store = bucket(Bucket::in_folder(root.path()).unwrap()).await;
+        (root, store)
+    });
+}
+
+/// The bucket `KPTEST_S3` names; the usual variables say where it is and who asks.
+mod real_bucket {
+    use super::*;
+
+    all_promises!(@ [#[ignore = "needs a real bucket"]]
+        ((), bucket(real().open().unwrap()).await)
     );
+}
+
+/// A prefix of the real bucket that is used for nothing else.
+fn real() -> S3 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).unwrap();
+    let settings = std::env::vars().collect();
+    S3 {
+        bucket: std::env::var("KPTEST_S3").unwrap(),
+        prefix: format!("try-{:x}", u64::from_le_bytes(bytes)),
+        settings,
+    }
+}
+
+/// What the layout asks of a server: of several that create one key, one comes through.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a real bucket"]
+async fn a_real_server_lets_one_of_several_writers_through() {
+    let place = real();
+    let mut replicas = Vec::new();
+    for _ in 0..4 {
+        replicas.push(bucket(place.open().unwrap()).await);
+    }
+    let mut expected = 0;
+    for round in 0..100 {
+        let committing = replicas.iter().enumerate().map(|(n, replica)| async move {
+            let memory = serde_json::json!({"round": round, "by": n});
+            replica
+                .commit(expected, batch(vec![trust("t", memory)]))
+                .await
+        });
+        let done = futures_util::future::join_all(committing).await;
+        let done: Vec<Committed> = done.into_iter().map(Result::unwrap).collect();
+        expected += 1;
+        let won = done
+            .iter()
+            .position(|d| *d == Committed::Done(expected))
+            .unwrap();
+        for (n, other) in done.iter().enumerate() {
+            assert!(
+                n == won || *other == Committed::Conflict { newest: expected },
+                "{done:?}"
+            );
+            replicas[n].sequence().await.unwrap();
+            let there = replicas[n].trust("t").await.unwrap().unwrap();
+            assert_eq!(there["by"], won);
+        }
+    }
+}
+
+async fn bucket(bucket: Bucket) -> BucketStore {
+    let opened = BucketStore::open(bucket, BucketMode::OpenOrCreate).await;
+    opened.unwrap()
 }
 
 fn is_mismatch<T>(result: &Result<T, StoreError>) -> bool {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kubepkg_core::Digest;
 use kubepkg_mirror::access::Gate;
+use kubepkg_mirror::bucket::{Bucket, BucketMode, BucketStore, Replica, Spool};
 use kubepkg_mirror::http::{PushSettings, Server};
 use kubepkg_mirror::serve::{Limits, ServeError, serve_with};
 use kubepkg_mirror::store::{FileStore, OpenMode};
@@ -94,6 +95,32 @@ impl Site {
     /// A server on the store in `folder`, of whose disk `min_free` per mille stay free.
     pub async fn at(folder: TempDir, settings: Option<PushSettings>, min_free: u32) -> Site {
         Site::made(folder, settings, min_free, |server, _| server).await
+    }
+
+    /// One of several servers on the store in `bucket`; `store` is the folder of its uploads.
+    pub async fn on_bucket(bucket: &Bucket) -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = BucketMode::OpenOrCreate;
+        let shared = BucketStore::open(bucket.clone(), mode).await.unwrap();
+        let spool = Spool::open(folder.path(), 0).unwrap();
+        let settings = PushSettings::default();
+        let server = Server::new(shared.clone());
+        let server = server.accept_pushes(Replica::new(shared, spool), settings);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async move {
+            let _ = stopped.await;
+        };
+        Site {
+            store: open(folder.path()),
+            folder,
+            address,
+            settings: Some(settings),
+            min_free: 0,
+            stop,
+            task: tokio::spawn(serve_with(listener, server, Limits::default(), shutdown)),
+        }
     }
 
     async fn made(

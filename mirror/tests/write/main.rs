@@ -21,6 +21,7 @@ mod manifests;
 mod missing;
 mod mounts;
 mod referrers;
+mod replicas;
 mod resume;
 mod shapes;
 mod tags;

@@ -1,10 +1,11 @@
 //! `mirror serve --check`: what would be done, without doing it.
 
 use kubepkg_core::time::Time;
+use kubepkg_mirror::bucket::{Bucket, BucketMode, BucketStore};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use kubepkg_mirror::tls::Facts;
 
-use super::{Arguments, Spoken, placed, store_folder, warn_of_unknown_address};
+use super::{Arguments, Spoken, in_bucket, placed, store_folder, warn_of_unknown_address};
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::Printer;
@@ -23,11 +24,15 @@ pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
         }
         return Err(doubt.into());
     }
-    if !arguments.new_store {
+    let bucket = in_bucket::place(arguments)?;
+    if !arguments.new_store && bucket.is_none() {
         store_folder::must_exist(&arguments.store)?;
     }
     let mut said = Said(Vec::new());
-    said.row("store", store(arguments, printer)?);
+    said.row("store", store(arguments, bucket, printer)?);
+    if let Some(local) = &arguments.local {
+        said.row("local", local.display().to_string());
+    }
     let scheme = match arguments.tls.is_wanted() {
         true => "https",
         false => "http",
@@ -114,8 +119,25 @@ impl Said {
     }
 }
 
-fn store(arguments: &Arguments, printer: &Printer) -> anyhow::Result<String> {
+fn store(
+    arguments: &Arguments,
+    bucket: Option<Bucket>,
+    printer: &Printer,
+) -> anyhow::Result<String> {
     let folder = arguments.store.display();
+    if let Some(bucket) = bucket {
+        let held = interrupt::run(printer, "run the same command again", async {
+            if arguments.new_store && !BucketStore::is_in(&bucket).await? {
+                return Ok(None);
+            }
+            let store = BucketStore::open(bucket, BucketMode::Open).await?;
+            Ok(Some(store.names().await?.repositories.len()))
+        })?;
+        return Ok(match held {
+            None => format!("{folder} (a new one)"),
+            Some(n) => format!("{folder} ({})", count(n, "repository", "repositories")),
+        });
+    }
     if arguments.new_store && !FileStore::is_at(&arguments.store)? {
         return Ok(format!("{folder} (a new one)"));
     }

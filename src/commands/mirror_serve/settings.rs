@@ -151,7 +151,7 @@ impl TlsFlags {
         if self.self_signed.is_empty() {
             return Ok(None);
         }
-        let own = Own::new(FileStore::tls_folder(&arguments.store), &self.self_signed)?;
+        let own = Own::new(FileStore::tls_folder(arguments.folder()), &self.self_signed)?;
         if look && !own.file().try_exists().unwrap_or(false) {
             return Ok(None);
         }
@@ -175,7 +175,7 @@ impl LoginFlags {
             passwords: self.htpasswd.clone(),
             users: match self.htpasswd {
                 Some(_) => None,
-                None => Some(FileStore::users_file(&arguments.store)),
+                None => Some(FileStore::users_file(arguments.folder())),
             },
             rules: self.access.clone(),
         };

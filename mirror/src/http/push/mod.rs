@@ -178,6 +178,13 @@ async fn work(
         place,
         name,
     };
+    if !matches!(
+        write,
+        Write::Begin(Begin::Session(_)) | Write::Append(_) | Write::Cancel(_)
+    ) {
+        // what it builds on may have come through another server of this store just now
+        shared.source.renew().await;
+    }
     match write {
         Write::Begin(Begin::Session(algorithm)) => pushing.begin(algorithm).await,
         Write::Begin(Begin::Whole(digest)) => pushing.take_whole(digest, incoming).await,
@@ -203,10 +210,7 @@ pub(super) async fn state(
     place: &Place,
     id: &str,
 ) -> Result<Response, ApiError> {
-    let unknown = || {
-        let ask = Ask::Upload(id.to_owned());
-        ApiError::not_in(place, Code::BlobUploadUnknown, &ask)
-    };
+    let unknown = || unknown(shared, place, id);
     let (Some(push), Some(name)) = (&shared.push, place.written(own)) else {
         return Err(unknown());
     };
@@ -217,6 +221,16 @@ pub(super) async fn state(
         .ok_or_else(unknown)?;
     let headers = upload::headers(&name, id, received);
     Ok(respond(StatusCode::NO_CONTENT, headers, Body::empty()))
+}
+
+/// An upload is not here.
+fn unknown(shared: &Shared, place: &Place, id: &str) -> ApiError {
+    let ask = Ask::Upload(id.to_owned());
+    let mut error = ApiError::not_in(place, Code::BlobUploadUnknown, &ask);
+    if let Some(why) = shared.push.as_ref().and_then(|push| push.sink.elsewhere()) {
+        error.message = format!("{}; {why}", error.message);
+    }
+    error
 }
 
 /// What a client is told when the store did not take something: `what` names it.

@@ -13,7 +13,6 @@ use super::incoming::{Broken, Incoming};
 use super::{DOCKER_UPLOAD_UUID, Pushing, insert};
 use crate::http::content::respond;
 use crate::http::error::{ApiError, Code};
-use crate::route::Ask;
 use crate::sink::{SinkError, Upload};
 use crate::source::Standing;
 use crate::told::told;
@@ -248,8 +247,7 @@ impl Pushing<'_> {
     }
 
     fn unknown(&self, id: &str) -> ApiError {
-        let ask = Ask::Upload(id.to_owned());
-        ApiError::not_in(self.place, Code::BlobUploadUnknown, &ask)
+        super::unknown(self.shared, self.place, id)
     }
 
     fn wrong_length(&self, id: &str, chunk: Chunk, bytes: u64) -> ApiError {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubepkg_core::Digest;
-use kubepkg_core::store::{Batch, Cause, Change, Claim, Committed, Garbage, StoreError};
+use kubepkg_core::store::{Batch, Cause, Change, Claim, Committed, Garbage, Record, StoreError};
 use kubepkg_core::time::Time;
 
 use super::super::lock::Held;
@@ -60,16 +60,7 @@ impl Ground for OnDisk<'_> {
                 Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            if record.cause == Cause::Collect {
-                continue; // that only takes away
-            }
-            let prune = record.cause == Cause::Prune;
-            for recorded in &record.changes {
-                if prune && !matches!(recorded.change, Change::Site { .. }) {
-                    continue; // that does too, but for its lists of what is here
-                }
-                touch(&mut touched, &recorded.change);
-            }
+            touch_record(&mut touched, &record);
         }
         Ok(Some(touched))
     }
@@ -137,6 +128,20 @@ impl Ground for OnDisk<'_> {
             }
         }
         Ok(removed)
+    }
+}
+
+/// What a commit may make reachable.
+pub(crate) fn touch_record(touched: &mut Touched, record: &Record) {
+    if record.cause == Cause::Collect {
+        return; // that only takes away
+    }
+    let prune = record.cause == Cause::Prune;
+    for recorded in &record.changes {
+        if prune && !matches!(recorded.change, Change::Site { .. }) {
+            continue; // that does too, but for its lists of what is here
+        }
+        touch(touched, &recorded.change);
     }
 }
 

@@ -8,7 +8,7 @@ mod ground;
 mod kept;
 mod ledger;
 mod list;
-mod mark;
+pub(crate) mod mark;
 #[cfg(test)]
 mod model;
 mod protocol;
@@ -26,7 +26,9 @@ use kubepkg_core::store::{Cause, Collect, Garbage, StoreError, Swept};
 use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
 
+pub(crate) use ground::touch_record;
 pub(crate) use mark::subject_of;
+pub(crate) use protocol::Touched;
 pub use report::{Amount, Collected, Reason, Waiting};
 pub use run::{Collecting, GRACE, KEEP_IMPORTS};
 pub(super) use served::Served;

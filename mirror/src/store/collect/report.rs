@@ -7,7 +7,6 @@ use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Claim, Garbage, Wait};
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Ledger;
 use super::mark::{Kept, Marked};
 use super::run::Collecting;
 
@@ -75,7 +74,7 @@ pub struct Collected {
 }
 
 impl Collected {
-    pub(super) fn new(
+    pub(crate) fn new(
         collecting: &Collecting,
         marked: &BTreeMap<RepositoryName, Marked>,
         kept: &Kept,
@@ -92,13 +91,13 @@ impl Collected {
         }
     }
 
-    pub(super) fn condemn(
+    pub(crate) fn condemn(
         &mut self,
         garbage: &BTreeSet<Garbage>,
-        before: &Ledger,
+        before: impl Fn(&Garbage) -> bool,
         sizes: &HashMap<Digest, u64>,
     ) {
-        for garbage in garbage.iter().filter(|garbage| !before.holds(garbage)) {
+        for garbage in garbage.iter().filter(|garbage| !before(garbage)) {
             self.condemned.count(garbage, sizes);
         }
     }
@@ -107,7 +106,7 @@ impl Collected {
         self.removed.count(garbage, sizes);
     }
 
-    pub(super) fn wait(&mut self, waiting: &[(Garbage, Wait)], sizes: &HashMap<Digest, u64>) {
+    pub(crate) fn wait(&mut self, waiting: &[(Garbage, Wait)], sizes: &HashMap<Digest, u64>) {
         for (garbage, wait) in waiting {
             let (reason, seconds) = match wait {
                 Wait::Grace(left) => (Reason::Grace, left.as_millis().div_ceil(1000)),

@@ -258,7 +258,7 @@ fn once(
         contents: swept.contents.len() as u64,
         bytes: swept.contents.iter().map(|(_, size)| size).sum(),
     };
-    report.condemn(&garbage, &ledger, &sizes);
+    report.condemn(&garbage, |garbage| ledger.holds(garbage), &sizes);
     if collecting.dry_run {
         let (now, _) = writable.served.now()?;
         let grace = milliseconds(collecting.grace);

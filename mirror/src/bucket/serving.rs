@@ -1,0 +1,338 @@
+//! The store as a server reads from it and pushes into it.
+
+use std::future::Future;
+use std::io::{Seek as _, Write as _};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use kubepkg_core::name::RepositoryName;
+use kubepkg_core::store::{
+    Batch, Body, ByteStream, Committed, FileRange, SiteEntry, Store as _, StoreError,
+};
+use kubepkg_core::{Algorithm, Digest};
+
+use super::content::PART;
+use super::spool::Spool;
+use super::{BucketStore, Lease, keys};
+use crate::sink::{Kept, Sink, SinkError, SinkFuture, Upload};
+use crate::source::{DoneFuture, NamesFuture, PiecesFuture, Remote, RenewFuture, Source, Standing};
+use crate::told::told;
+
+/// Content at most that is read whole: manifests and configs of charts. Layers are sent piece
+/// by piece.
+const SMALL: u64 = 16 * 1024 * 1024;
+
+/// For how long those who come share a lease.
+const SHARED: Duration = Duration::from_secs(10);
+
+impl BucketStore {
+    /// Size of content, and the bytes of it in `span`, or all.
+    pub(super) async fn stream(
+        &self,
+        digest: &Digest,
+        span: Option<Range<u64>>,
+    ) -> Result<Option<(u64, ByteStream)>, StoreError> {
+        let removed = |store: &BucketStore| store.log.known().removed(digest);
+        let key = removed(self);
+        let found = self
+            .bucket
+            .stream(&keys::blob(digest, key), span.clone())
+            .await?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        // another replica may have given it up, and brought it again
+        self.log.read_on(Duration::ZERO).await?;
+        self.contents.doubt(digest);
+        match removed(self) {
+            same if same == key => Ok(None),
+            other => self.bucket.stream(&keys::blob(digest, other), span).await,
+        }
+    }
+
+    /// What is on its way on its own is one request up to the size of a part.
+    async fn in_memory_if_small(
+        &self,
+        digest: Digest,
+        range: FileRange,
+    ) -> Result<Body, StoreError> {
+        let Some(len) = usize::try_from(range.len)
+            .ok()
+            .filter(|_| range.len <= PART)
+        else {
+            return Ok(Body::Range(range));
+        };
+        let read = self.bucket.blocking(move || {
+            let mut bytes = vec![0; len];
+            let read = range.file.read_exact_at(&mut bytes, range.offset);
+            read.map(|()| Body::Bytes(bytes.into()))
+        });
+        read.await?
+            .map_err(|source| StoreError::Source { digest, source })
+    }
+
+    /// The whole of some small content, in a file without a name.
+    async fn small(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
+        let mut removed = self.log.known().removed(digest);
+        let mut got = self.bucket.get(&keys::blob(digest, removed), SMALL).await?;
+        if got.is_none() {
+            removed = self.log.read_on(Duration::ZERO).await?.removed(digest);
+            self.contents.doubt(digest);
+            got = self.bucket.get(&keys::blob(digest, removed), SMALL).await?;
+        }
+        let Some(bytes) = got else {
+            return Ok(None);
+        };
+        let len = bytes.len() as u64;
+        let written = tempfile::tempfile().and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.rewind()?;
+            Ok(file)
+        });
+        let file = written.map_err(|source| StoreError::Io {
+            action: "write a temporary file for",
+            path: self.bucket.place_of(&keys::blob(digest, removed)).into(),
+            source,
+        })?;
+        Ok(Some(FileRange {
+            file: Arc::new(file),
+            offset: 0,
+            len,
+        }))
+    }
+}
+
+impl Remote for BucketStore {
+    fn pieces(&self, digest: Digest, span: Option<Range<u64>>) -> PiecesFuture {
+        let store = self.clone();
+        Box::pin(async move { store.stream(&digest, span).await })
+    }
+}
+
+impl Source for BucketStore {
+    fn names(&self) -> NamesFuture<'_> {
+        Box::pin(BucketStore::names(self))
+    }
+
+    fn renew(&self) -> RenewFuture<'_> {
+        Box::pin(async move {
+            let before = self.log.known().sequence();
+            match self.log.read_on(Duration::ZERO).await {
+                Ok(state) => state.sequence() > before,
+                Err(error) => {
+                    tracing::warn!(error = %told(&error), "newer names cannot be read");
+                    false
+                }
+            }
+        })
+    }
+
+    fn standing(&self, digest: &Digest) -> Standing {
+        match self.log.known().is_condemned(digest) {
+            true => Standing::Condemned,
+            false => Standing::Sound,
+        }
+    }
+
+    fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        Box::pin(BucketStore::rescue(self, digests))
+    }
+
+    fn probe(&self) -> DoneFuture<'_> {
+        Box::pin(self.bucket.put(keys::PROBE, Bytes::from_static(b"ok\n")))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
+        let (store, digest) = (self.clone(), *digest);
+        self.bucket.wait(async move { store.small(&digest).await })
+    }
+
+    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
+        let (store, digest) = (self.clone(), *digest);
+        self.bucket.wait(async move {
+            let state = store.log.known();
+            store.contents.size(&state, &digest).await
+        })
+    }
+
+    fn doubt(&self, digest: &Digest, _size: u64) {
+        self.contents.doubt(digest);
+    }
+
+    fn site_file(
+        &self,
+        _folder: &str,
+        site: &SiteEntry,
+        path: &str,
+    ) -> Result<Option<FileRange>, StoreError> {
+        match site.files.get(path) {
+            Some(file) => Source::blob(self, &file.digest),
+            None => Ok(None),
+        }
+    }
+
+    fn remote(&self) -> Option<Arc<dyn Remote>> {
+        Some(Arc::new(self.clone()))
+    }
+}
+
+/// What one replica pushes through: the bucket, and its own folder for uploads under way.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    store: BucketStore,
+    spool: Spool,
+    /// The lease the newest pushes share.
+    lease: Arc<Mutex<Option<(Instant, Weak<Lease>)>>>,
+}
+
+/// A lease that several pushes share.
+struct Shared {
+    _lease: Arc<Lease>,
+}
+
+impl Kept for Shared {}
+
+impl Replica {
+    /// A replica that takes pushes into `store`.
+    pub fn new(store: BucketStore, spool: Spool) -> Replica {
+        Replica {
+            store,
+            spool,
+            lease: Arc::default(),
+        }
+    }
+
+    async fn shared_lease(&self) -> Result<Box<dyn Kept>, SinkError> {
+        let current = || self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let young = current()
+            .as_ref()
+            .filter(|(taken, _)| taken.elapsed() < SHARED)
+            .and_then(|(_, lease)| Weak::upgrade(lease));
+        let lease = match young {
+            Some(lease) => lease,
+            None => {
+                let lease = Arc::new(self.store.lease().await?);
+                *current() = Some((Instant::now(), Arc::downgrade(&lease)));
+                lease
+            }
+        };
+        Ok(Box::new(Shared { _lease: lease }))
+    }
+
+    async fn bring(&self, digest: Digest, size: u64, body: Body) -> Result<(), StoreError> {
+        let staged = self.store.stage(digest, size, body).await?;
+        self.store.publish(vec![staged]).await
+    }
+}
+
+impl Sink for Replica {
+    fn begin<'a>(
+        &'a self,
+        repository: &'a RepositoryName,
+        algorithm: Algorithm,
+        expected: u64,
+    ) -> SinkFuture<'a, String> {
+        self.spool.files().begin(repository, algorithm, expected)
+    }
+
+    fn received<'a>(
+        &'a self,
+        repository: &'a RepositoryName,
+        id: &'a str,
+    ) -> SinkFuture<'a, Option<u64>> {
+        self.spool.files().received(repository, id)
+    }
+
+    fn resume<'a>(
+        &'a self,
+        repository: &'a RepositoryName,
+        id: &'a str,
+        expected: u64,
+    ) -> SinkFuture<'a, Option<Box<dyn Upload>>> {
+        Box::pin(async move {
+            let resumed = self.spool.files().resume(repository, id, expected).await?;
+            Ok(resumed.map(|upload| {
+                let replica = self.clone();
+                Box::new(Receiving { upload, replica }) as Box<dyn Upload>
+            }))
+        })
+    }
+
+    fn elsewhere(&self) -> Option<&'static str> {
+        Some(
+            "an upload goes on only with the mirror that began it: where several share a store, a \
+             client has to stay with one of them while it pushes",
+        )
+    }
+
+    fn finished(&self, repository: &RepositoryName, id: &str) -> Option<(Digest, u64)> {
+        self.spool.files().finished(repository, id)
+    }
+
+    fn put(&self, digest: Digest, bytes: Bytes) -> SinkFuture<'_, Box<dyn Kept>> {
+        Box::pin(async move {
+            let kept = self.shared_lease().await?;
+            let size = bytes.len() as u64;
+            self.bring(digest, size, Body::Bytes(bytes)).await?;
+            Ok(kept)
+        })
+    }
+
+    fn keep(&self) -> SinkFuture<'_, Box<dyn Kept>> {
+        Box::pin(self.shared_lease())
+    }
+
+    fn commit(&self, expected: u64, batch: Batch) -> SinkFuture<'_, Committed> {
+        Box::pin(async move { Ok(self.store.commit(expected, batch).await?) })
+    }
+}
+
+/// An upload into the folder, whose content goes on into the bucket.
+struct Receiving {
+    upload: Box<dyn Upload>,
+    replica: Replica,
+}
+
+impl Upload for Receiving {
+    fn received(&self) -> u64 {
+        self.upload.received()
+    }
+
+    fn superseded(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.upload.superseded()
+    }
+
+    fn expect(&mut self, algorithm: Algorithm) {
+        self.upload.expect(algorithm);
+    }
+
+    fn write(&mut self, bytes: Bytes) -> SinkFuture<'_, ()> {
+        self.upload.write(bytes)
+    }
+
+    fn pause(self: Box<Self>) -> SinkFuture<'static, u64> {
+        self.upload.pause()
+    }
+
+    fn undo(self: Box<Self>) -> SinkFuture<'static, u64> {
+        self.upload.undo()
+    }
+
+    fn finish(self: Box<Self>, digest: Digest) -> SinkFuture<'static, u64> {
+        Box::pin(async move {
+            let replica = self.replica;
+            let (size, range) = replica.spool.finish(self.upload, digest).await?;
+            let body = replica.store.in_memory_if_small(digest, range).await?;
+            replica.bring(digest, size, body).await?;
+            Ok(size)
+        })
+    }
+
+    fn cancel(self: Box<Self>) -> SinkFuture<'static, ()> {
+        self.upload.cancel()
+    }
+}
