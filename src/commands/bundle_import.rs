@@ -115,7 +115,9 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             if new {
                 printer.say(&made(&arguments));
             }
-            return Ok(import(&bundle, &store, &trusted, options, &meter).await?);
+            let imported = import(&bundle, &store, &trusted, options, &meter).await;
+            store.settle().await;
+            return Ok(imported?);
         }
         let new = !FileStore::is_at(&arguments.store)?;
         if new {

@@ -116,9 +116,10 @@ fn move_in(from: &Path, to: &Path, printer: &Printer) -> anyhow::Result<()> {
         let meter = Meter::new(printer);
         meter.begin("copying", bucket::weight(&names));
         let to = BucketStore::open(bucket, BucketMode::OpenOrCreate).await?;
-        let moved = bucket::move_in(&store, &to, &|bytes| meter.advance(bytes)).await?;
+        let moved = bucket::move_in(&store, &to, &|bytes| meter.advance(bytes)).await;
         meter.end();
-        Ok(moved)
+        to.settle().await;
+        Ok(moved?)
     })?;
     let (from, to) = (from.display(), to.display());
     let contents = count(usize::try_from(moved.contents)?, "piece", "pieces");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kubepkg_core::store::StoreError;
 use kubepkg_core::time::Time;
 use serde::{Deserialize, Serialize};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use super::keys;
 use super::log::random;
@@ -17,11 +17,12 @@ use super::objects::Bucket;
 use crate::store::{decode_sealed, encode_sealed};
 use crate::told::told;
 
-/// For how many seconds a lease counts that is not renewed.
-const SECONDS: i64 = 600;
+/// For how many seconds a lease counts that is not renewed: so long a mirror that was killed holds
+/// up collection. Where one is lost, content at worst has to be brought again.
+const SECONDS: i64 = 180;
 
 /// How often it is renewed.
-const RENEWED: Duration = Duration::from_secs(120);
+const RENEWED: Duration = Duration::from_secs(45);
 
 /// Bytes of such an object at most.
 const MOST: u64 = 4096;
@@ -38,6 +39,8 @@ struct Written {
 #[derive(Clone, Default)]
 pub(super) struct Leases {
     given_back: Arc<Mutex<HashSet<String>>>,
+    /// The removals of these objects that are on their way.
+    ending: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 /// As long as this lives, collection removes nothing that was published since it was taken.
@@ -88,6 +91,19 @@ impl Leases {
         })
     }
 
+    /// Waits until leases that were given back are gone for others too. A process that ends before
+    /// would hold up collection for minutes.
+    pub(super) async fn settle(&self) {
+        let ending = || self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let removals = std::mem::take(&mut *ending());
+        for removal in removals {
+            // each is bounded by how often a request is made again
+            if let Err(error) = removal.await {
+                tracing::debug!(%error, "a lease stays until its time is over");
+            }
+        }
+    }
+
     /// The commit after which the oldest of the living leases was taken. Removes those that
     /// count no more.
     pub(super) async fn oldest(&self, bucket: &Bucket) -> Result<Option<u64>, StoreError> {
@@ -131,7 +147,8 @@ impl Drop for Lease {
             .insert(id.clone());
         debug_assert!(inserted);
         let (bucket, leases) = (self.bucket.clone(), self.leases.clone());
-        self.bucket.spawn(async move {
+        let ending = Arc::clone(&self.leases.ending);
+        let removal = self.bucket.spawn(async move {
             // where that fails it counts for a few minutes more, for other replicas
             if bucket.delete(&keys::lease(&id)).await.is_ok() {
                 let all = &leases.given_back;
@@ -140,5 +157,8 @@ impl Drop for Lease {
                     .remove(&id);
             }
         });
+        let mut ending = ending.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.retain(|removal| !removal.is_finished());
+        ending.push(removal);
     }
 }

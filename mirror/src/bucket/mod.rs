@@ -221,6 +221,12 @@ impl BucketStore {
         Ok(true)
     }
 
+    /// To be waited for before a process ends that filled the store: leases it gave back are then
+    /// gone for others too.
+    pub async fn settle(&self) {
+        self.leases.settle().await;
+    }
+
     /// The bucket as errors name it.
     pub fn place(&self) -> &str {
         self.bucket.place()
