@@ -180,13 +180,16 @@ impl Source for BucketStore {
     }
 }
 
+/// A lease that others share while somebody holds it, and when it was taken.
+type Held = Option<(Instant, Weak<Lease>)>;
+
 /// What one replica pushes through: the bucket, and its own folder for uploads under way.
 #[derive(Clone, Debug)]
 pub struct Replica {
     store: BucketStore,
     spool: Spool,
     /// The lease the newest pushes share.
-    lease: Arc<Mutex<Option<(Instant, Weak<Lease>)>>>,
+    lease: Arc<Mutex<Held>>,
 }
 
 /// A lease that several pushes share.
