@@ -183,6 +183,7 @@ impl BucketStore {
             created.map_err(|(_, error)| error)?;
             BucketStore::is_in(&bucket).await?;
         }
+        honours_conditions(&bucket).await?;
         Ok(BucketStore {
             log: Arc::new(Log::open(bucket.clone()).await?),
             contents: Contents::new(bucket.clone()),
@@ -371,6 +372,24 @@ impl BucketStore {
             found?;
         }
         Ok(())
+    }
+}
+
+/// Everything rests on a record that is created only where there is none. A server, or a proxy
+/// before it, that passes over this would let one replica's pushes replace another's.
+async fn honours_conditions(bucket: &Bucket) -> Result<(), StoreError> {
+    let Some(mark) = bucket.get(keys::MARK, MOST_MARK).await? else {
+        return Ok(());
+    };
+    match bucket.create(keys::MARK, mark).await {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(unusable(
+            bucket,
+            "its server overwrites what is there although it is asked not to (If-None-Match: *), so \
+             mirrors that share it would lose each other's pushes; use a server that heeds it, \
+             without a proxy that drops the header",
+        )),
+        Err((_, error)) => Err(error),
     }
 }
 

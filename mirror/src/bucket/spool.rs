@@ -24,8 +24,21 @@ pub struct Spool {
 impl Spool {
     /// Opens it, or makes it in an empty or missing folder. `min_free` per mille of its disk
     /// stay free. Does file work: call it before serving begins.
-    pub fn open(folder: &Path, min_free: u32) -> Result<Spool, StoreError> {
+    ///
+    /// # Errors
+    /// A store that holds something: content is taken out of this one as it is completed, and
+    /// would be out of that.
+    pub async fn open(folder: &Path, min_free: u32) -> Result<Spool, StoreError> {
         let files = FileStore::open(folder, OpenMode::OpenOrCreate)?;
+        let names = files.names().await?;
+        if !names.repositories.is_empty() || !names.sites.is_empty() {
+            return Err(StoreError::Unusable {
+                path: folder.to_owned(),
+                why: "it is a store of its own, and uploads on their way into a bucket would take \
+                      content out of it; give an empty folder with --local"
+                    .to_owned(),
+            });
+        }
         Ok(Spool {
             files: files.min_free(min_free),
             turn: Arc::default(),

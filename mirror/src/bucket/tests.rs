@@ -17,12 +17,13 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 
+use super::Spool;
 use super::objects::Bucket;
 use super::{BucketMode, BucketStore, keys};
-use crate::store::Collecting;
+use crate::store::{Collecting, FileStore, OpenMode};
 
 /// A bucket in memory whose answers can be lost.
 #[derive(Debug, Default)]
@@ -33,6 +34,8 @@ struct Faulty {
     /// Records are not written, and nobody says why.
     refuse: AtomicBool,
     reads: AtomicUsize,
+    /// What is there is overwritten, whatever was asked for.
+    deaf: AtomicBool,
 }
 
 impl fmt::Display for Faulty {
@@ -54,8 +57,11 @@ impl ObjectStore for Faulty {
         &self,
         location: &Path,
         payload: PutPayload,
-        options: PutOptions,
+        mut options: PutOptions,
     ) -> object_store::Result<PutResult> {
+        if self.deaf.load(Ordering::SeqCst) {
+            options.mode = PutMode::Overwrite;
+        }
         let record = location.as_ref().starts_with(keys::COMMITS);
         if record && self.refuse.load(Ordering::SeqCst) {
             return Err(lost());
@@ -120,6 +126,35 @@ fn faulty() -> (Arc<Faulty>, Bucket) {
 async fn open(bucket: &Bucket) -> BucketStore {
     let mode = BucketMode::OpenOrCreate;
     BucketStore::open(bucket.clone(), mode).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_overwrites_is_refused() {
+    let (faulty, bucket) = faulty();
+    open(&bucket).await;
+    faulty.deaf.store(true, Ordering::SeqCst);
+    let opened = BucketStore::open(bucket.clone(), BucketMode::Open).await;
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains("If-None-Match"), "{error}");
+}
+
+#[tokio::test]
+async fn uploads_never_lie_in_a_store_that_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path(), OpenMode::OpenOrCreate).unwrap();
+    Spool::open(folder.path(), 0).await.unwrap();
+    let change = Change::Blob {
+        repository: "a/b".parse().unwrap(),
+        digest: Digest::sha256("x"),
+        new: None,
+    };
+    let tag = Change::Upstream {
+        repository: "a/b".parse().unwrap(),
+        new: Some("oci://a/b".to_owned()),
+    };
+    store.commit(0, batch(vec![change, tag])).await.unwrap();
+    let error = Spool::open(folder.path(), 0).await.unwrap_err().to_string();
+    assert!(error.contains("a store of its own"), "{error}");
 }
 
 async fn put(store: &BucketStore, text: &str) -> Digest {

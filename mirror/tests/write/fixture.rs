@@ -102,7 +102,7 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let mode = BucketMode::OpenOrCreate;
         let shared = BucketStore::open(bucket.clone(), mode).await.unwrap();
-        let spool = Spool::open(folder.path(), 0).unwrap();
+        let spool = Spool::open(folder.path(), 0).await.unwrap();
         let settings = PushSettings::default();
         let server = Server::new(shared.clone());
         let server = server.accept_pushes(Replica::new(shared, spool), settings);

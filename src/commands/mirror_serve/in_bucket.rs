@@ -81,6 +81,6 @@ pub async fn or_folder(arguments: &Arguments, printer: &Printer) -> anyhow::Resu
         false => BucketMode::Open,
     };
     let store = BucketStore::open(bucket, mode).await?;
-    let spool = Spool::open(arguments.folder(), arguments.min_free * 10)?;
+    let spool = Spool::open(arguments.folder(), arguments.min_free * 10).await?;
     Ok(Opened::Bucket(store, spool))
 }
