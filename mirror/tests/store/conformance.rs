@@ -123,24 +123,23 @@ async fn a_real_server_lets_one_of_several_writers_through() {
     for _ in 0..4 {
         replicas.push(bucket(place.open().unwrap()).await);
     }
-    let mut expected = 0;
-    for round in 0..100 {
+    for expected in 0..100 {
         let committing = replicas.iter().enumerate().map(|(n, replica)| async move {
-            let memory = serde_json::json!({"round": round, "by": n});
+            let memory = serde_json::json!({"round": expected, "by": n});
             replica
                 .commit(expected, batch(vec![trust("t", memory)]))
                 .await
         });
         let done = futures_util::future::join_all(committing).await;
         let done: Vec<Committed> = done.into_iter().map(Result::unwrap).collect();
-        expected += 1;
+        let newest = expected + 1;
         let won = done
             .iter()
-            .position(|d| *d == Committed::Done(expected))
+            .position(|d| *d == Committed::Done(newest))
             .unwrap();
         for (n, other) in done.iter().enumerate() {
             assert!(
-                n == won || *other == Committed::Conflict { newest: expected },
+                n == won || *other == Committed::Conflict { newest },
                 "{done:?}"
             );
             replicas[n].sequence().await.unwrap();
