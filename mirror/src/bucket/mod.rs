@@ -109,6 +109,7 @@ pub use self::s3::S3;
 pub use self::serving::Replica;
 pub use self::spool::Spool;
 use self::state::State;
+use crate::store::needed::{is_there, needed};
 use crate::store::{decode_sealed, encode_sealed};
 use crate::told::told;
 
@@ -316,56 +317,9 @@ impl BucketStore {
         after: &Names,
         changes: &[Change],
     ) -> Result<(), StoreError> {
-        let mut wanted: BTreeSet<(Digest, u64)> = BTreeSet::new();
-        for change in changes {
-            match change {
-                Change::Manifest {
-                    digest,
-                    new: Some(entry),
-                    ..
-                } => {
-                    wanted.insert((*digest, entry.size));
-                }
-                Change::Blob {
-                    digest,
-                    new: Some(size),
-                    ..
-                } => {
-                    wanted.insert((*digest, *size));
-                }
-                Change::Site {
-                    new: Some(entry), ..
-                } => {
-                    wanted.extend(entry.files.values().map(|file| (file.digest, file.size)));
-                }
-                Change::Tag {
-                    repository,
-                    new: Some(entry),
-                    ..
-                } => {
-                    let repository = after.repositories.get(repository);
-                    if !repository.is_some_and(|r| r.manifests.contains_key(&entry.digest)) {
-                        let digest = entry.digest;
-                        return Err(StoreError::Missing { digest });
-                    }
-                }
-                Change::Manifest { new: None, .. }
-                | Change::Blob { new: None, .. }
-                | Change::Tag { new: None, .. }
-                | Change::Upstream { .. }
-                | Change::Site { new: None, .. }
-                | Change::Trust { .. } => {}
-            }
-        }
-        let looking = wanted.into_iter().map(|(digest, size)| async move {
-            match self.contents.size(state, &digest).await? {
-                None => Err(StoreError::Missing { digest }),
-                Some(found) if found != size => Err(StoreError::Mismatch {
-                    digest,
-                    found: format!("{found} bytes in the store instead of {size}"),
-                }),
-                Some(_) => Ok(()),
-            }
+        let looking = needed(changes, after)?.into_iter();
+        let looking = looking.map(|(digest, size)| async move {
+            is_there(digest, size, self.contents.size(state, &digest).await?)
         });
         let mut looked = futures_util::stream::iter(looking).buffer_unordered(AT_ONCE);
         while let Some(found) = looked.next().await {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kubepkg_core::Digest;
 use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{Cause, Claim, Collect as _, Garbage, Names, StoreError, Swept};
+use kubepkg_core::store::{Cause, Claim, Collect as _, Garbage, StoreError, Swept};
 use kubepkg_core::time::Time;
 
 use super::log::Appended;
@@ -143,7 +143,7 @@ impl BucketStore {
 
         // content the names reached that the marking saw, and names that came since
         let state = self.log.read_on(Duration::ZERO).await?;
-        let wanted = wanted(&reached, &state.names, &garbage);
+        let wanted = mark::wanted(&reached.kept, &reached.repositories, &state.names, &garbage);
         let sizes = self.unnamed(&state, &wanted).await?;
         let bytes = |digest: &Digest| Garbage {
             digest: *digest,
@@ -263,31 +263,4 @@ fn may_go(
             .judge(&Garbage { digest, claim }, now, grace, leased)
             .is_ok()
     }
-}
-
-/// Everything that is reached, or named by what is not garbage itself.
-fn wanted(reached: &Reached, names: &Names, garbage: &BTreeSet<Garbage>) -> HashSet<Digest> {
-    let mut wanted = reached.kept.contents();
-    for marked in reached.repositories.values() {
-        wanted.extend(&marked.live);
-    }
-    for site in names.sites.values() {
-        wanted.extend(site.files.values().map(|file| file.digest));
-    }
-    for (name, repository) in &names.repositories {
-        let marked = reached.repositories.contains_key(name);
-        let manifests = repository.manifests.keys().map(|digest| (digest, true));
-        let blobs = repository.blobs.keys().map(|digest| (digest, false));
-        for (digest, manifest) in manifests.chain(blobs) {
-            let claim = match manifest {
-                true => Claim::Manifest(name.clone()),
-                false => Claim::Blob(name.clone()),
-            };
-            let digest = *digest;
-            if !marked || !garbage.contains(&Garbage { digest, claim }) {
-                wanted.insert(digest);
-            }
-        }
-    }
-    wanted
 }

@@ -24,6 +24,7 @@ use super::generation::Generation;
 use super::layout::Layout;
 use super::lock::Held;
 use super::log::{Append, Form};
+use super::needed::{is_there, needed};
 use super::open::Writable;
 use super::part::{self, Part, Write};
 use super::sealed::damaged;
@@ -227,60 +228,11 @@ impl Writable {
         changes: &[Change],
         after: &Part,
     ) -> Result<BTreeSet<Digest>, StoreError> {
-        let mut wanted: BTreeSet<(Digest, u64)> = BTreeSet::new();
-        for change in changes {
-            match change {
-                Change::Manifest {
-                    digest,
-                    new: Some(entry),
-                    ..
-                } => {
-                    wanted.insert((*digest, entry.size));
-                }
-                Change::Blob {
-                    digest,
-                    new: Some(size),
-                    ..
-                } => {
-                    wanted.insert((*digest, *size));
-                }
-                Change::Site {
-                    new: Some(entry), ..
-                } => {
-                    wanted.extend(entry.files.values().map(|file| (file.digest, file.size)));
-                }
-                Change::Tag {
-                    repository,
-                    new: Some(entry),
-                    ..
-                } => {
-                    let repository = after.names.repositories.get(repository);
-                    if !repository.is_some_and(|r| r.manifests.contains_key(&entry.digest)) {
-                        let digest = entry.digest;
-                        return Err(StoreError::Missing { digest });
-                    }
-                }
-                Change::Manifest { new: None, .. }
-                | Change::Blob { new: None, .. }
-                | Change::Tag { new: None, .. }
-                | Change::Upstream { .. }
-                | Change::Site { new: None, .. }
-                | Change::Trust { .. } => {}
-            }
+        let needed = needed(changes, &after.names)?;
+        for (digest, size) in &needed {
+            is_there(*digest, *size, self.content.size(digest)?)?;
         }
-        for (digest, size) in &wanted {
-            match self.content.size(digest)? {
-                None => return Err(StoreError::Missing { digest: *digest }),
-                Some(found) if found != *size => {
-                    return Err(StoreError::Mismatch {
-                        digest: *digest,
-                        found: format!("{found} bytes in the store instead of {size}"),
-                    });
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(wanted.into_iter().map(|(digest, _)| digest).collect())
+        Ok(needed.into_iter().map(|(digest, _)| digest).collect())
     }
 
     /// Writes the files of all units that commit `number` changed last.

@@ -38,6 +38,7 @@ mod layout;
 mod lease;
 mod lock;
 mod log;
+pub(crate) mod needed;
 mod open;
 mod part;
 mod read_all;

@@ -35,6 +35,39 @@ pub(crate) struct KeptRepository {
     pub(crate) blobs: HashSet<Digest>,
 }
 
+/// All content that stays: what is reached, what repository files are made of, and what is named
+/// and no `garbage`. Of repositories that were not marked everything stays.
+pub(crate) fn wanted(
+    kept: &Kept,
+    marked: &BTreeMap<RepositoryName, Marked>,
+    names: &Names,
+    garbage: &BTreeSet<Garbage>,
+) -> HashSet<Digest> {
+    let mut wanted = kept.contents();
+    for marked in marked.values() {
+        wanted.extend(&marked.live);
+    }
+    for site in names.sites.values() {
+        wanted.extend(site.files.values().map(|file| file.digest));
+    }
+    for (name, repository) in &names.repositories {
+        let marked_at_all = marked.contains_key(name);
+        let manifests = repository.manifests.keys().map(|digest| (digest, true));
+        let blobs = repository.blobs.keys().map(|digest| (digest, false));
+        for (digest, manifest) in manifests.chain(blobs) {
+            let claim = match manifest {
+                true => Claim::Manifest(name.clone()),
+                false => Claim::Blob(name.clone()),
+            };
+            let digest = *digest;
+            if !marked_at_all || !garbage.contains(&Garbage { digest, claim }) {
+                wanted.insert(digest);
+            }
+        }
+    }
+    wanted
+}
+
 impl Kept {
     /// All content of it.
     pub(crate) fn contents(&self) -> HashSet<Digest> {

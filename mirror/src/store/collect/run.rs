@@ -77,18 +77,6 @@ impl Reached {
             .flat_map(|marked| marked.garbage.iter().cloned())
             .collect()
     }
-
-    /// Everything that is reached or named by something that is.
-    fn contents(&self, names: &Names) -> HashSet<Digest> {
-        let mut contents = self.kept.contents();
-        for marked in self.repositories.values() {
-            contents.extend(&marked.live);
-        }
-        for site in names.sites.values() {
-            contents.extend(site.files.values().map(|file| file.digest));
-        }
-        contents
-    }
 }
 
 /// One collection on a store this process may write.
@@ -328,22 +316,7 @@ fn unnamed(
     names: &Names,
     garbage: &BTreeSet<Garbage>,
 ) -> Result<BTreeSet<Digest>, StoreError> {
-    let mut wanted = reached.contents(names);
-    for (name, repository) in &names.repositories {
-        let marked_at_all = reached.repositories.contains_key(name);
-        let manifests = repository.manifests.keys().map(|digest| (digest, true));
-        let blobs = repository.blobs.keys().map(|digest| (digest, false));
-        for (digest, manifest) in manifests.chain(blobs) {
-            let claim = match manifest {
-                true => Claim::Manifest(name.clone()),
-                false => Claim::Blob(name.clone()),
-            };
-            let digest = *digest;
-            if !marked_at_all || !garbage.contains(&Garbage { digest, claim }) {
-                wanted.insert(digest);
-            }
-        }
-    }
+    let wanted = mark::wanted(&reached.kept, &reached.repositories, names, garbage);
     let mut unnamed = BTreeSet::new();
     for algorithm in [Algorithm::Sha256, Algorithm::Sha512] {
         for first in 0..=u8::MAX {
