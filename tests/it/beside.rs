@@ -7,69 +7,9 @@ use kubepkg_core::{Algorithm, Digest};
 use kubepkg_test_support::image::{artifact, cosign_signature, cosign_tag, docker_list, index};
 use kubepkg_test_support::{Chart, Content, Image, ImageBuilder, Upstream};
 
-use crate::command::{Run, Scratch};
+use crate::maker::Maker;
 use crate::publisher::Publisher;
 use crate::served::Mirror;
-
-/// An upstream, and the folder of one who makes bundles from it.
-struct Maker {
-    upstream: Upstream,
-    scratch: Scratch,
-}
-
-impl Maker {
-    fn new() -> Maker {
-        Maker {
-            upstream: Upstream::start(),
-            scratch: Scratch::new(),
-        }
-    }
-
-    /// Puts an image there and gives `host/repository`.
-    fn image(&self, repository: &str, tags: &[&str], image: &Image) -> String {
-        self.upstream.put_image(repository, tags, image);
-        format!("{}/{repository}", self.upstream.host())
-    }
-
-    fn create(&self, flags: &[&str]) -> Run {
-        let call = [
-            "bundle",
-            "create",
-            "-o",
-            "site.tar",
-            "--no-progress",
-            "--force",
-        ];
-        self.scratch.run(&[&call[..], flags].concat())
-    }
-
-    fn import(&self, flags: &[&str]) -> Run {
-        let call = ["bundle", "import", "site.tar", "--store", "store"];
-        self.scratch.run(&[&call[..], flags].concat())
-    }
-
-    fn import_on_its_word(&self) -> Run {
-        self.import(&["--allow-unpinned-images"]).ok()
-    }
-
-    fn serve(&self) -> Mirror {
-        Mirror::start(&self.scratch, "store")
-    }
-
-    /// `/v2/<host in the mirror>/<repository>/`.
-    fn place(&self, repository: &str) -> String {
-        let host = self.upstream.host().replace(':', "_");
-        format!("/v2/{host}/{repository}/")
-    }
-
-    fn key(&self, name: &str) {
-        let key = PrivateKey::generate().unwrap();
-        self.scratch
-            .write(&format!("{name}.key"), key.to_pem().unwrap());
-        let public = key.public().unwrap().to_pem();
-        self.scratch.write(&format!("{name}.pub"), public);
-    }
-}
 
 fn small(seed: u64) -> Image {
     ImageBuilder::new(seed).layers(1, 2_000).build()

@@ -23,6 +23,7 @@ mod keygen;
 mod killed;
 mod lessons;
 mod main_job;
+mod maker;
 mod monitoring;
 mod partial;
 mod plan;

@@ -7,9 +7,9 @@ use kubepkg_test_support::image::{index, platform};
 use kubepkg_test_support::{Content, Image, ImageBuilder, Package, Upstream};
 use serde_json::json;
 
-use crate::command::{Run, Scratch};
+use crate::command::Run;
+use crate::maker::Maker;
 use crate::publisher::{Publisher, hours_ago};
-use crate::served::Mirror;
 
 fn on(seed: u64, text: &str) -> Image {
     ImageBuilder::new(seed)
@@ -28,57 +28,25 @@ fn wide() -> (Image, Vec<Image>) {
     (index(&parts), parts)
 }
 
-struct Maker {
-    upstream: Upstream,
-    scratch: Scratch,
+/// An upstream with `image` in `repository`, under the tag 1.
+fn upstream_of(repository: &str, image: &Image) -> Maker {
+    let maker = Maker::new();
+    maker.image(repository, &["1"], image);
+    maker
 }
 
-impl Maker {
-    fn of(repository: &str, image: &Image) -> Maker {
-        let maker = Maker {
-            upstream: Upstream::start(),
-            scratch: Scratch::new(),
-        };
-        maker.upstream.put_image(repository, &["1"], image);
-        maker
-    }
-
-    fn create(&self, repository: &str, flags: &[&str]) -> Run {
-        let reference = format!("{}/{repository}:1", self.upstream.host());
-        let call = [
-            "bundle",
-            "create",
-            "-o",
-            "site.tar",
-            "--no-progress",
-            "--force",
-            "--image",
-        ];
-        self.scratch
-            .run(&[&call[..], &[&reference], flags].concat())
-    }
-
-    fn import(&self) -> Run {
-        let call = ["bundle", "import", "site.tar", "--store", "store"];
-        self.scratch
-            .run(&[&call[..], &["--allow-unpinned-images"]].concat())
-    }
-
-    fn place(&self, repository: &str) -> String {
-        format!(
-            "/v2/{}/{repository}/",
-            self.upstream.host().replace(':', "_")
-        )
-    }
+/// Makes a bundle of that image.
+fn create(maker: &Maker, repository: &str, flags: &[&str]) -> Run {
+    let reference = format!("{}/{repository}:1", maker.upstream.host());
+    maker.create(&[&["--image", &reference], flags].concat())
 }
 
 // Complaints 38 and 57: the index keeps its digest, and the platform is what was asked for.
 #[test]
 fn one_platform_of_an_index_keeps_its_digest() {
     let (image, parts) = wide();
-    let maker = Maker::of("web", &image);
-    maker
-        .create("web", &["--platform", "linux/arm64"])
+    let maker = upstream_of("web", &image);
+    create(&maker, "web", &["--platform", "linux/arm64"])
         .ok()
         .says("made for linux/arm64")
         .says("linux/amd64 (1 image)");
@@ -86,8 +54,8 @@ fn one_platform_of_an_index_keeps_its_digest() {
         let path = format!("/manifests/{}", parts[absent].digest());
         assert_eq!(maker.upstream.count(&path), 0, "it was asked for");
     }
-    maker.import().ok().says("made for linux/arm64");
-    let mirror = Mirror::start(&maker.scratch, "store");
+    maker.import_on_its_word().says("made for linux/arm64");
+    let mirror = maker.serve();
     let place = maker.place("web");
     assert!(mirror.body(&format!("{place}manifests/1")) == image.manifest());
     assert!(mirror.body(&format!("{place}manifests/{}", parts[1].digest())) == parts[1].manifest());
@@ -101,38 +69,31 @@ fn one_platform_of_an_index_keeps_its_digest() {
     let check = maker.scratch.run(&["mirror", "check", "--store", "store"]);
     check.ok();
     // all of it brings the rest
-    maker.create("web", &[]).ok();
-    maker.import().ok();
+    create(&maker, "web", &[]).ok();
+    maker.import_on_its_word();
     assert!(mirror.body(&format!("{place}manifests/{}", parts[0].digest())) == parts[0].manifest());
 }
 
 #[test]
 fn an_image_for_other_platforms_only_is_refused() {
     let (image, _) = wide();
-    let maker = Maker::of("web", &image);
+    let maker = upstream_of("web", &image);
     maker
         .upstream
         .put_image("single", &["1"], &on(9, "linux/s390x"));
-    maker
-        .create("web", &["--platform", "linux/riscv64"])
+    create(&maker, "web", &["--platform", "linux/riscv64"])
         .fails(4, "has nothing for the platforms asked for")
         .says("linux/amd64, linux/arm/v6, linux/arm64/v8")
         .says("--platform linux/amd64");
-    maker
-        .create("single", &["--platform", "linux/amd64"])
-        .fails(4, "it is for linux/s390x");
-    maker
-        .create(
-            "single",
-            &["--platform", "linux/amd64", "--platform", "linux/s390x"],
-        )
-        .ok();
-    maker
-        .create("web", &["--platform", "linux/x86_64"])
-        .fails(2, "images call that linux/amd64");
-    maker
-        .create("web", &["--platform", "amd64"])
-        .fails(2, "OS/ARCH");
+    create(&maker, "single", &["--platform", "linux/amd64"]).fails(4, "it is for linux/s390x");
+    create(
+        &maker,
+        "single",
+        &["--platform", "linux/amd64", "--platform", "linux/s390x"],
+    )
+    .ok();
+    create(&maker, "web", &["--platform", "linux/x86_64"]).fails(2, "images call that linux/amd64");
+    create(&maker, "web", &["--platform", "amd64"]).fails(2, "OS/ARCH");
 }
 
 #[test]
@@ -203,14 +164,13 @@ fn an_attestation_that_does_not_exist_is_a_hole() {
         descriptor,
         content,
     };
-    let maker = Maker::of("web", &whole);
-    maker
-        .create("web", &[])
+    let maker = upstream_of("web", &whole);
+    create(&maker, "web", &[])
         .ok()
         .says("left out: attestation of")
         .says(&ghost.digest.to_string());
-    maker.import().ok().says("attestation of");
-    let mirror = Mirror::start(&maker.scratch, "store");
+    maker.import_on_its_word().says("attestation of");
+    let mirror = maker.serve();
     assert!(mirror.body(&format!("{}manifests/1", maker.place("web"))) == whole.manifest());
     // a manifest that runs is no attestation
     let mut runs = ghost.clone();
@@ -222,14 +182,14 @@ fn an_attestation_that_does_not_exist_is_a_hole() {
         "manifests": [image.descriptor, runs],
     });
     let descriptor = content.add_manifest(Algorithm::Sha256, media_type::OCI_INDEX, &list);
-    let maker = Maker::of(
+    let maker = upstream_of(
         "web",
         &Image {
             descriptor,
             content,
         },
     );
-    maker.create("web", &[]).fails(4, "does not exist there");
+    create(&maker, "web", &[]).fails(4, "does not exist there");
 }
 
 /// An image whose base layer is at `url` only.
@@ -269,28 +229,28 @@ fn an_attestation_that_another_registry_has_is_no_hole() {
     let mut about = on(2, "linux/amd64");
     about.descriptor.platform = Some(platform("unknown/unknown"));
     let whole = index(&[image.clone(), about.clone()]);
-    let maker = Maker::of("web", &whole);
+    let maker = upstream_of("web", &whole);
     // a copy without its attestations
     let copy = Upstream::start();
     let mut poor = whole.clone();
     poor.content.manifests.remove(&about.digest());
     copy.put_image("web", &["1"], &poor);
     let other = format!("{}/web:1", copy.host());
-    let made = maker.create("web", &["--image", &other]).ok();
+    let made = create(&maker, "web", &["--image", &other]).ok();
     assert!(!made.stderr.contains("attestation"), "{}", made.stderr);
-    maker.import().ok();
-    maker.create("web", &[]).ok();
+    maker.import_on_its_word();
+    create(&maker, "web", &[]).ok();
 }
 
 #[test]
 fn trees_and_referrers_are_carried_whole() {
     let (image, _) = wide();
-    let maker = Maker::of("web", &image);
+    let maker = upstream_of("web", &image);
     let about = kubepkg_test_support::image::artifact(&image.descriptor, "application/x", b"sbom");
     maker.upstream.put_image("web", &[], &about);
-    maker.create("web", &["--platform", "linux/amd64"]).ok();
-    maker.import().ok();
-    let mirror = Mirror::start(&maker.scratch, "store");
+    create(&maker, "web", &["--platform", "linux/amd64"]).ok();
+    maker.import_on_its_word();
+    let mirror = maker.serve();
     let list = format!("{}referrers/{}", maker.place("web"), image.digest());
     let list = mirror.json(&list);
     assert_eq!(
@@ -307,15 +267,14 @@ fn foreign_layers_stay_where_they_are_unless_asked_for() {
     elsewhere.put_file("/windows/base", layer.clone());
     let url = elsewhere.url("/windows/base");
     let image = windows(&url, &layer);
-    let maker = Maker::of("win", &image);
-    maker
-        .create("win", &[])
+    let maker = upstream_of("win", &image);
+    create(&maker, "win", &[])
         .ok()
         .says("may not be distributed and is not in the bundle")
         .says(&url);
     assert_eq!(elsewhere.seen().len(), 0, "it was asked for");
-    maker.import().ok().says(&url);
-    let mirror = Mirror::start(&maker.scratch, "store");
+    maker.import_on_its_word().says(&url);
+    let mirror = maker.serve();
     let place = maker.place("win");
     assert!(mirror.body(&format!("{place}manifests/1")) == image.manifest());
     let blob = format!("{place}blobs/{}", kubepkg_core::Digest::sha256(&layer));
@@ -325,14 +284,12 @@ fn foreign_layers_stay_where_they_are_unless_asked_for() {
         .run(&["mirror", "check", "--store", "store"])
         .ok();
 
-    maker.create("win", &["--foreign-layers"]).ok();
-    maker.import().ok();
+    create(&maker, "win", &["--foreign-layers"]).ok();
+    maker.import_on_its_word();
     assert!(mirror.body(&blob) == layer);
     // what lies there is something else by now
     elsewhere.put_file("/windows/base", vec![8u8; 300_000]);
-    maker
-        .create("win", &["--foreign-layers"])
-        .fails(3, "the content received has digest");
+    create(&maker, "win", &["--foreign-layers"]).fails(3, "the content received has digest");
 }
 
 // Complaint 50.
@@ -342,7 +299,7 @@ fn sha512_manifests_and_layers_travel() {
         .algorithm(Algorithm::Sha512)
         .layers(2, 4_000)
         .build();
-    let maker = Maker::of("web", &image);
+    let maker = upstream_of("web", &image);
     let reference = format!("{}/web@{}", maker.upstream.host(), image.digest());
     let call = [
         "bundle",
@@ -354,8 +311,8 @@ fn sha512_manifests_and_layers_travel() {
         &reference,
     ];
     maker.scratch.run(&call).ok();
-    maker.import().ok();
-    let mirror = Mirror::start(&maker.scratch, "store");
+    maker.import_on_its_word();
+    let mirror = maker.serve();
     let place = maker.place("web");
     assert!(mirror.body(&format!("{place}manifests/{}", image.digest())) == image.manifest());
     for blob in image.blobs() {
