@@ -112,8 +112,15 @@ fn is_plain(text: &str) -> bool {
         && text.bytes().all(safe)
         && !text.contains(": ")
         && !text.contains(" #")
+        && !is_document_end(text)
         && matches!(resolve(text), Read::Text(_))
         && !is_other_type(text)
+}
+
+/// Whether `text` at the begin of a line ends the document.
+fn is_document_end(text: &str) -> bool {
+    text.strip_prefix("...")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 /// What other readers than Go take for a number, a date or a special value.
@@ -250,5 +257,14 @@ version: 1.2.3
 "#;
         assert_eq!(to_string(&value).unwrap(), text);
         assert_eq!(to_string(&Vec::<u8>::new()).unwrap(), "[]\n");
+    }
+
+    #[test]
+    fn what_would_end_the_document_is_quoted() {
+        let value = serde_json::json!({"...": 1, "... a": "...", "...a": "... b"});
+        assert_eq!(
+            to_string(&value).unwrap(),
+            "\"...\": 1\n\"... a\": \"...\"\n...a: \"... b\"\n"
+        );
     }
 }
