@@ -3,27 +3,7 @@
 use std::time::Duration;
 
 use kubepkg_core::time::Time;
-
-const STEPS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-/// A size in IEC units: three significant digits at most, bytes exactly.
-pub fn size(bytes: u64) -> String {
-    let (mut divisor, mut step) = (1_u64, 0);
-    while bytes / divisor >= 1024 && step + 1 < STEPS.len() {
-        divisor *= 1024;
-        step += 1;
-    }
-    if step == 0 {
-        return format!("{bytes} B");
-    }
-    let whole = bytes / divisor;
-    // rounded down, so that nothing looks finished before it is
-    let tenths = u128::from(bytes % divisor) * 10 / u128::from(divisor);
-    match whole {
-        0..100 => format!("{whole}.{tenths} {}", STEPS[step]),
-        _ => format!("{whole} {}", STEPS[step]),
-    }
-}
+pub use kubepkg_core::units::{count, size};
 
 /// A span of time, coarse: `45 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn span(duration: Duration) -> String {
@@ -45,11 +25,6 @@ pub fn local_time(time: Time) -> String {
             .to_string(),
         Err(_) => time.to_string(),
     }
-}
-
-/// `n thing` or `n things`.
-pub fn count(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A duration as given to a flag: numbers with `d`, `h`, `m` or `s`, e.g. `90d` or `1h30m`.
@@ -107,21 +82,6 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_iec() {
-        for (bytes, want) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (1536, "1.5 KiB"),
-            (1024 * 1024 - 1, "1023 KiB"),
-            (5 << 30, "5.0 GiB"),
-            (u64::MAX, "16383 PiB"),
-        ] {
-            assert_eq!(size(bytes), want);
-        }
-    }
 
     #[test]
     fn sizes_are_read() {

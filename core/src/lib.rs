@@ -34,6 +34,7 @@ pub mod store;
 pub mod time;
 pub mod tree;
 pub mod trust;
+pub mod units;
 pub mod version;
 pub mod yaml;
 

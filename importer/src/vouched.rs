@@ -8,6 +8,7 @@
 use kubepkg_core::bundle::Bundle;
 use kubepkg_core::bundle::head::Head;
 use kubepkg_core::keys::KeyId;
+use kubepkg_core::units::count;
 
 use crate::{ImportError, Trusted};
 
@@ -66,7 +67,7 @@ pub fn counted(head: &Head) -> String {
     ];
     let parts = parts.iter().filter(|(n, ..)| *n > 0);
     let parts: Vec<String> = parts
-        .map(|(n, one, several)| format!("{n} {}", if *n == 1 { one } else { several }))
+        .map(|(n, one, several)| count(*n, one, several))
         .collect();
     parts.join(", ")
 }

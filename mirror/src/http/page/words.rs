@@ -1,26 +1,7 @@
 //! Numbers and times as people read them.
 
 use kubepkg_core::time::Time;
-
-const STEPS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-
-/// A size in IEC units.
-pub(super) fn size(bytes: u64) -> String {
-    let (mut divisor, mut step) = (1_u64, 0);
-    while bytes / divisor >= 1024 && step + 1 < STEPS.len() {
-        divisor *= 1024;
-        step += 1;
-    }
-    let whole = bytes / divisor;
-    match (step, whole) {
-        (0, _) => format!("{bytes} B"),
-        (_, 0..100) => {
-            let tenths = u128::from(bytes % divisor) * 10 / u128::from(divisor);
-            format!("{whole}.{tenths} {}", STEPS[step])
-        }
-        _ => format!("{whole} {}", STEPS[step]),
-    }
-}
+pub(super) use kubepkg_core::units::size;
 
 /// A number with its thousands apart.
 pub(super) fn number(n: u64) -> String {
@@ -78,14 +59,6 @@ mod tests {
 
     #[test]
     fn numbers_and_times_read_well() {
-        for (bytes, text) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1536, "1.5 KiB"),
-            (u64::MAX, "16383 PiB"),
-        ] {
-            assert_eq!(size(bytes), text);
-        }
         assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!((number(0), number(999)), ("0".to_owned(), "999".to_owned()));
         let now: Time = "2026-11-30T12:00:00Z".parse().unwrap();
