@@ -63,7 +63,7 @@ use crate::sink::Sink;
 use crate::source::{Source, Standing};
 use crate::wanted::{Miss, Wanted};
 
-pub(crate) use self::buffers::{Buffer, LARGE, Pool};
+pub(crate) use self::buffers::{Buffer, LARGE, Pool, SMALL};
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
 pub(crate) use self::overview::Seen;
 pub use self::push::Settings as PushSettings;

@@ -19,13 +19,23 @@ use super::meter::Metered;
 use super::socket::{Socket, begin};
 use super::wire::Wire;
 use super::{Limits, Peer};
-use crate::http::{Answers, Handoff};
+use crate::http::{Answers, Handoff, SMALL};
 use crate::metrics::{Counters, Kind};
 use crate::tls::Tls;
 
 /// Requests at once on one connection: each may hold a file open, and a client that pulls all
 /// layers of an image at once has no more.
 const STREAMS: u32 = 32;
+
+/// The longest head of a request, and of an answer about what is gathered before it is sent
+/// (HTTP/1.1). A login's token has some KiB; what is allowed beyond has to be held for everybody who
+/// draws a head out, or does not read.
+const GATHERED: usize = 128 * 1024;
+
+/// What a stream of HTTP/2 has waiting beside the piece that follows: one small buffer. Where a
+/// client reads, the next piece is there when this one has gone; where it does not, all streams of a
+/// connection would wait with as much.
+const STREAM_WAITING: usize = SMALL;
 
 /// How long a server still serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +66,9 @@ impl Connections {
         protocol.http1().header_read_timeout(None);
         // bodies are queued, never copied together: see `Handoff`
         protocol.http1().writev(true);
+        protocol.http1().max_buf_size(GATHERED);
         protocol.http2().max_concurrent_streams(STREAMS);
+        protocol.http2().max_send_buf_size(STREAM_WAITING);
         protocol.http2().timer(TokioTimer::new());
         Connections {
             counters: answers.metrics().part(0),

@@ -18,6 +18,11 @@ use tokio::time::{Instant, Sleep};
 
 use super::Limits;
 
+/// Bytes written at once that are more than an answer to a ping. Where several requests share a
+/// connection and none is open, only they are a sign of life: what is left of the last answer. Else
+/// a client that asks for nothing would keep its place with pings.
+const ANSWER: usize = 1024;
+
 /// What is known of the requests of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
@@ -27,8 +32,9 @@ pub(super) struct Asked {
     complete: AtomicBool,
     /// Several requests share the connection: there is no time in which none is awaited.
     multiplexed: AtomicBool,
-    /// Bytes that had been gathered were sent since the guard last looked.
-    sent: AtomicBool,
+    /// A sign of life that no call of the guard shows came since it last looked: a request began,
+    /// or bytes that had been gathered were sent.
+    stirred: AtomicBool,
 }
 
 impl Asked {
@@ -36,6 +42,7 @@ impl Asked {
     pub(super) fn begin(self: &Arc<Asked>, version: Version) -> Open {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.complete.store(true, Ordering::Relaxed);
+        self.stirred.store(true, Ordering::Relaxed);
         if version > Version::HTTP_11 {
             self.multiplexed.store(true, Ordering::Relaxed);
         }
@@ -47,9 +54,17 @@ impl Asked {
         self.open.load(Ordering::Relaxed) == 0 && !self.is_multiplexed()
     }
 
-    /// Notes that gathered bytes left.
-    pub(super) fn sent(&self) {
-        self.sent.store(true, Ordering::Relaxed);
+    /// Notes that so many gathered bytes left.
+    pub(super) fn sent(&self, bytes: usize) {
+        if self.is_life(bytes) {
+            self.stirred.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is a sign of life that something moved, of which so many bytes were written.
+    fn is_life(&self, written: usize) -> bool {
+        let between = self.is_multiplexed() && self.open.load(Ordering::Relaxed) == 0;
+        !between || written >= ANSWER
     }
 
     /// Whether several requests share the connection.
@@ -126,10 +141,12 @@ impl<S> Guarded<S> {
     /// moved when it goes off, not with every byte.
     fn judge<T>(&mut self, cx: &mut Context<'_>, said: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if said.is_ready() {
-            self.moved = Instant::now();
+            if self.asked.is_life(0) {
+                self.moved = Instant::now();
+            }
             return said;
         }
-        if self.asked.sent.swap(false, Ordering::Relaxed) {
+        if self.asked.stirred.swap(false, Ordering::Relaxed) {
             self.moved = Instant::now();
         }
         if self.asked.complete.load(Ordering::Relaxed) {

@@ -80,7 +80,7 @@ impl Wire {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 n => {
                     self.sent += n;
-                    self.asked.sent();
+                    self.asked.sent(n);
                 }
             }
         }

@@ -5,8 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Extension;
 use axum::routing::get;
+use http::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kubepkg_mirror::http::Server;
 use kubepkg_mirror::serve::{Limits, Peer, ServeError, serve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -214,4 +218,53 @@ async fn a_head_that_does_not_end_is_not_waited_for() {
     stream.write_all(again).await.unwrap();
     stream.read_to_end(&mut rest).await.unwrap();
     assert!(rest.len() > bytes.len() - taken.len() && rest.ends_with(b"{}"));
+}
+
+#[tokio::test]
+async fn a_client_of_http_2_keeps_no_place_with_pings() {
+    let limits = Limits {
+        idle: Duration::from_millis(400),
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    let (mut client, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Duration::from_millis(50))
+        .keep_alive_while_idle(true)
+        .handshake(TokioIo::new(stream))
+        .await
+        .unwrap();
+    let connection = tokio::spawn(connection);
+    let ask = || {
+        let uri = format!("http://{}/v2/", server.address);
+        Request::get(uri).body(Body::empty()).unwrap()
+    };
+    // as long as something is asked now and then it stays
+    let mut asking = tokio::time::interval(limits.idle / 4);
+    for _ in 0..12 {
+        asking.tick().await;
+        let answer = client.send_request(ask()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+    let ended = tokio::time::timeout(Duration::from_secs(60), connection).await;
+    assert!(ended.is_ok(), "pings keep a connection for ever");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_too_long_for_any_client_is_refused() {
+    let server = Running::start().await;
+    let head = |len| {
+        let long = "a".repeat(len);
+        format!("GET /v2/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: {long}\r\n\r\n")
+    };
+    for (len, taken) in [(50_000, true), (300_000, false)] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        // it may be refused, with 431, before all of it was sent; the answer may then be lost
+        let _ = stream.write_all(head(len).as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert_eq!(answer.starts_with(b"HTTP/1.1 200 "), taken, "{len}");
+    }
 }
