@@ -156,6 +156,17 @@ impl StoreError {
         matches!(self, StoreError::Io { source, .. }
             if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
+
+    /// Whether the file system can only be read, which it does to itself when its disk fails.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            StoreError::Io { source, .. } => {
+                source.kind() == std::io::ErrorKind::ReadOnlyFilesystem
+            }
+            StoreError::Unsettled { source, .. } => source.is_read_only(),
+            _ => false,
+        }
+    }
 }
 
 impl Classify for StoreError {

@@ -163,6 +163,19 @@ impl ApiError {
         ApiError::internal()
     }
 
+    /// The store did not take something. A disk that can only be read is no failure of this
+    /// request: none will be taken.
+    pub fn not_taken(error: &StoreError) -> ApiError {
+        if !error.is_read_only() {
+            return ApiError::unwritten(&told(error));
+        }
+        tracing::error!(error = %told(error), "the store can only be read");
+        let message = "the disk of this mirror can only be read now: nothing is taken, pulls go \
+                       on; its log says where";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        ApiError::new(status, Code::Denied, message.to_owned(), Value::Null)
+    }
+
     /// The store failed while something was written to it; `error` is what the log says of it.
     pub fn unwritten(error: &dyn std::fmt::Display) -> ApiError {
         tracing::error!(%error, "cannot write to the store");
@@ -246,5 +259,34 @@ impl IntoResponse for ApiError {
         let mut response = (self.status, [(CONTENT_TYPE, json)], body).into_response();
         response.headers_mut().extend(*self.headers);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_can_only_be_read_is_told_apart_from_one_that_fails() {
+        let failed = |errno: rustix::io::Errno| StoreError::Io {
+            action: "write",
+            path: "/srv/mirror/uploads/x".into(),
+            source: io::Error::from(errno),
+        };
+        let read_only = failed(rustix::io::Errno::ROFS);
+        let unsettled = StoreError::Unsettled {
+            number: 7,
+            source: Box::new(failed(rustix::io::Errno::ROFS)),
+        };
+        for error in [read_only, unsettled] {
+            let told = ApiError::not_taken(&error);
+            assert_eq!((told.status.as_u16(), told.code), (503, Code::Denied));
+            assert!(told.message.contains("only be read"), "{}", told.message);
+            assert!(!told.message.contains('/'), "{}", told.message);
+        }
+        let told = ApiError::not_taken(&failed(rustix::io::Errno::IO));
+        assert_eq!((told.status.as_u16(), told.code), (500, Code::Unknown));
     }
 }

@@ -35,7 +35,6 @@ use crate::access::Action;
 use crate::namespace::Own;
 use crate::route::{Ask, Begin, Place, RouteError, Write};
 use crate::sink::{Sink, SinkError};
-use crate::told::told;
 
 const DOCKER_UPLOAD_UUID: HeaderName = HeaderName::from_static("docker-upload-uuid");
 
@@ -260,7 +259,7 @@ fn refused(error: SinkError, place: &Place, what: &str) -> ApiError {
             format!("{what} of {asked}: too many uploads are open; try again later"),
             detail,
         ),
-        SinkError::Store(error) => ApiError::unwritten(&told(&error)),
+        SinkError::Store(error) => ApiError::not_taken(&error),
     }
 }
 

@@ -8,7 +8,6 @@ use super::Pushing;
 use crate::http::error::ApiError;
 use crate::sink::SinkError;
 use crate::source::Standing;
-use crate::told::told;
 
 /// How often it is looked again. Changes of this process take turns, so only those of other
 /// processes come in between, and they are few.
@@ -76,7 +75,7 @@ impl Pushing<'_> {
         match source.rescue(digests).await {
             // it was removed just before: the names say so when they are looked at again
             Ok(()) | Err(StoreError::Missing { .. }) => Ok(true),
-            Err(error) => Err(ApiError::unwritten(&told(&error))),
+            Err(error) => Err(ApiError::not_taken(&error)),
         }
     }
 
