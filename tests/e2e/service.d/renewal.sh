@@ -19,16 +19,25 @@ use() {
 shows() { [ "$(presented)" = "$(fingerprint "$pki/$1.crt")" ]; }
 
 in_the_middle() {
-    secure --limit-rate 40M -o got "https://$mirror/v2/large/file/blobs/$large_digest" &
-    local pull=$!
-    await mirror test -s got
+    local how transfers=() place
+    for how in http1.1 http2-prior-knowledge; do
+        secure "--$how" --limit-rate 40M -o "got.$how" "https://$mirror/v2/large/file/blobs/$large_digest" &
+        transfers+=($!)
+        await mirror test -s "got.$how"
+    done
+    place=$(secure -X POST -D - -o /dev/null "https://$mirror/v2/renewed/file/blobs/uploads/" | tr -d '\r' | sed -n 's/^location: //Ip')
+    secure -X PUT --limit-rate 40M -T "$large" -o /dev/null "https://$mirror$place?digest=$large_digest" &
+    transfers+=($!)
+    await mirror test -s "store/uploads/${place##*/}"
     use second
     await mirror shows second
-    kill -0 "$pull" # it still runs
-    wait "$pull"
-    is "$large_digest" got
+    for how in "${transfers[@]}"; do kill -0 "$how"; done # they still run
+    for how in "${transfers[@]}"; do wait "$how"; done
+    for how in got.*; do is "$large_digest" "$how"; done
+    [ "$(secure_status -I "https://$mirror/v2/renewed/file/blobs/$large_digest")" = 200 ]
+    rm got.*
 }
-check 'a new certificate in the middle of a pull disturbs it not' in_the_middle
+check 'a new certificate in the middle of pulls and a push disturbs none' in_the_middle
 
 broken_pair() {
     cp "$pki/server.crt" "$pki/used.pem" # without its key

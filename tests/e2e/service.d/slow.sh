@@ -1,57 +1,20 @@
 # shellcheck shell=bash
-echo "== slow clients"
-serve_tls store --anonymous-push --handshake-timeout 2s --header-timeout 2s --idle-timeout 4s --max-connections 600
+echo "== clients that do nothing, or little"
+for kind in plain tls; do
+    beside "unread_$kind" $kind '--idle-timeout 6s' unread http/1.1 200 6 "$large_digest"
+done
+beside unread_h2 tls '--idle-timeout 6s' unread h2 100 6 "$large_digest"
+found unread_plain '200 clients that never read: others are served, they are ended'
+found unread_tls 'the same with TLS'
+found unread_h2 '100 clients of HTTP/2 that never read, with 32 requests each'
 
-# open_to N BYTES: N connections that say so much and then nothing; their number goes to fd 9 and on.
-open_connections() { ss -Htn state established "sport = :${mirror#*:}" | wc -l; }
-none_left() { [ "$(open_connections)" -le 1 ]; }
-
-handshakes() {
-    local n fd fds=()
-    for n in $(seq 300); do
-        exec {fd}<>"/dev/tcp/${mirror%:*}/${mirror#*:}"
-        printf '\x16\x03\x01' >&"$fd"
-        fds+=("$fd")
-    done
-    # meanwhile others are served
-    secure --max-time 5 "https://$mirror/healthz" >/dev/null
-    await mirror none_left
-    for fd in "${fds[@]}"; do exec {fd}>&-; done
-}
-check '300 handshakes that never end: others are served, they are closed' handshakes
-
-heads() {
-    local n
-    for n in $(seq 20); do
-        (
-            printf 'GET /v2/ HTTP/1.1\r\nHost: x\r\n'
-            for _ in $(seq 100); do
-                sleep 0.3
-                printf 'X-A: b\r\n'
-            done
-        ) 2>/dev/null | openssl s_client -quiet -connect "$mirror" >/dev/null 2>&1 &
-    done
-    secure --max-time 5 "https://$mirror/healthz" >/dev/null
-    await mirror none_left
-    kill $(jobs -p) 2>/dev/null || true
-}
-check 'heads that come line by line for ever are ended' heads
-
-unread() {
-    local n
-    for n in $(seq 10); do
-        (
-            printf 'GET /v2/large/file/blobs/%s HTTP/1.1\r\nHost: x\r\n\r\n' "$large_digest"
-            sleep 30
-        ) | openssl s_client -quiet -connect "$mirror" 2>/dev/null | (
-            head -c 1 >/dev/null
-            sleep 30
-        ) &
-    done
-    secure --max-time 60 -o got "https://$mirror/v2/large/file/blobs/$large_digest"
-    is "$large_digest" got
-    await mirror none_left
-    kill $(jobs -p) 2>/dev/null || true
-}
-check 'clients that never read hold up nobody and are closed' unread
-stop mirror
+for kind in plain tls; do
+    beside "stalled_$kind" $kind '--idle-timeout 4s' stalled http/1.1 4
+    beside "slow_$kind" $kind '--idle-timeout 6s --header-timeout 3s --handshake-timeout 3s' slow 3 6
+done
+beside stalled_h2 tls '--idle-timeout 4s' stalled h2 4
+found stalled_plain 'uploads that stop in the middle are ended and go on later'
+found stalled_tls 'the same with TLS'
+found stalled_h2 'the same with HTTP/2'
+found slow_plain 'what is asked byte by byte is ended, what is pushed byte by byte arrives'
+found slow_tls 'the same with TLS'
