@@ -176,8 +176,9 @@ pub fn install_log(talk: &Talk, printer: &Printer) {
     let level = match (talk.quiet, talk.verbose) {
         (true, _) => "error",
         (_, 0) => "warn",
-        (_, 1) => "info,hyper=warn,reqwest=warn",
-        (_, 2) => "debug,hyper=info,reqwest=info,h2=info",
+        // a bucket's library shows addresses and answers as they are, with what is secret in them
+        (_, 1) => "info,hyper=warn,reqwest=warn,object_store=error",
+        (_, 2) => "debug,hyper=info,reqwest=info,h2=info,object_store=error",
         (_, _) => "trace",
     };
     let bars = printer.bars.clone();

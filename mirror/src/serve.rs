@@ -31,6 +31,7 @@ use self::crowd::Crowd;
 pub use self::open_files::raise_open_files;
 use self::workers::Workers;
 use crate::http::Server;
+use crate::source::Age;
 use crate::tls::Tls;
 
 /// The address a request came from; an extension of every request.
@@ -144,7 +145,7 @@ pub async fn serve_on(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let source = server.source();
-    source.names().await.map_err(ServeError::Store)?;
+    source.names(Age::Moment).await.map_err(ServeError::Store)?;
 
     let encrypted = tls.is_some();
     let answers = server.into_answers();

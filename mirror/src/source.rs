@@ -21,8 +21,9 @@ pub type DoneFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 
 /// What a store tells of itself, on its way.
 pub type FactsFuture<'a> = Pin<Box<dyn Future<Output = Facts> + Send + 'a>>;
 
-/// Whether there are newer names, on its way from a store.
-pub type RenewFuture<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+/// Sizes of content in the order asked, `None` for what is not here, on their way from a store.
+pub type SizesFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<Option<u64>>, StoreError>> + Send + 'a>>;
 
 /// The size of some content and pieces of it, on their way from a store.
 pub type PiecesFuture =
@@ -47,23 +48,37 @@ pub enum Standing {
     Quarantined,
 }
 
+/// How old names may be, where others change them too. [`crate::http`] says in one place which
+/// answers are made from which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// A moment; as old as they are where newer ones cannot be had. For content by its digest:
+    /// that is what it is, and they say where it belongs.
+    Known,
+    /// A moment. For what moves, and was where it is said to be.
+    Moment,
+    /// Not older than the question. For what says that something is not here.
+    Now,
+}
+
 /// The read side of a store.
 pub trait Source: Send + Sync + 'static {
-    /// All names as of the newest commit. Asked once per request, so it must be cheap while
-    /// nothing was committed; as long as that is so it returns the same `Arc`, by which a
-    /// caller can tell that what it derived from the names still holds.
-    fn names(&self) -> NamesFuture<'_>;
+    /// All names as of a commit that was the newest one no longer ago than `age` says. Asked
+    /// for every request, so it must be cheap while nothing was committed; as long as that is so
+    /// it returns the same `Arc`, by which a caller can tell that what it derived from the names
+    /// still holds. A store that has its names at hand answers with the newest ones always.
+    fn names(&self, age: Age) -> NamesFuture<'_>;
 
-    /// Makes sure that the next [`Source::names`] are not older than this call, and answers
-    /// whether they are newer than the last ones. Asked before something is said not to be
-    /// here and before names are changed. Names that never are old have nothing to do.
-    fn renew(&self) -> RenewFuture<'_> {
-        Box::pin(std::future::ready(false))
-    }
-
-    /// What is known of some content, as of the last [`Source::names`]. Touches memory only.
+    /// What is known of some content, as of the last [`Source::names`]. Touches memory only, as
+    /// it is asked on threads that must not wait.
     fn standing(&self, _digest: &Digest) -> Standing {
         Standing::Sound
+    }
+
+    /// Looks whether what counts as [`Standing::Quarantined`] only because it was not found is
+    /// there again; [`Source::standing`] then says so.
+    fn look_again(&self, _digests: Vec<Digest>) -> DoneFuture<'_> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Says that content is wanted, before a client is told that it is here: collection leaves
@@ -89,11 +104,8 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
-    /// Size of the content with this digest, `None` when it is not here. May block, for no
-    /// longer than looking at one file takes.
-    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
-        Ok(self.blob(digest)?.map(|range| range.len))
-    }
+    /// Sizes of the content with these digests, `None` for what is not here.
+    fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_>;
 
     /// Says that content was found not to be here with the `size` that names give it.
     fn doubt(&self, _digest: &Digest, _size: u64) {}
@@ -120,16 +132,16 @@ pub trait Source: Send + Sync + 'static {
 }
 
 impl<T: Source + ?Sized> Source for Arc<T> {
-    fn names(&self) -> NamesFuture<'_> {
-        (**self).names()
-    }
-
-    fn renew(&self) -> RenewFuture<'_> {
-        (**self).renew()
+    fn names(&self, age: Age) -> NamesFuture<'_> {
+        (**self).names(age)
     }
 
     fn standing(&self, digest: &Digest) -> Standing {
         (**self).standing(digest)
+    }
+
+    fn look_again(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
+        (**self).look_again(digests)
     }
 
     fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
@@ -148,8 +160,8 @@ impl<T: Source + ?Sized> Source for Arc<T> {
         (**self).blob_at_once(digest)
     }
 
-    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
-        (**self).size(digest)
+    fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
+        (**self).sizes(digests)
     }
 
     fn doubt(&self, digest: &Digest, size: u64) {
@@ -175,7 +187,7 @@ impl<T: Source + ?Sized> Source for Arc<T> {
 }
 
 impl Source for FileStore {
-    fn names(&self) -> NamesFuture<'_> {
+    fn names(&self, _age: Age) -> NamesFuture<'_> {
         Box::pin(FileStore::names(self))
     }
 
@@ -204,8 +216,8 @@ impl Source for FileStore {
         self.blob_range_at_once(digest)
     }
 
-    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
-        self.blob_size(digest)
+    fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
+        Box::pin(self.blob_sizes(digests))
     }
 
     fn site_file(

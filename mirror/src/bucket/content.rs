@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use kubepkg_core::store::{Body, ByteStream, FileRange, StoreError};
 use kubepkg_core::{Digest, Hasher};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::keys;
@@ -28,8 +29,12 @@ const IN_ONE: u64 = 128 * 1024;
 /// Servers take 10 000 parts of an object.
 const MOST_PARTS: u64 = 9_000;
 
-/// Parts in memory at once, of all content on its way: with [`PART`] 64 MiB.
-const IN_MEMORY: usize = 8;
+/// Bytes in memory at once, of all parts and all small content on their way: eight parts.
+const IN_MEMORY: u32 = 64 * 1024 * 1024;
+
+/// For how long what was pushed waits for others before it is sent away. As long as a request
+/// is made again, so that it is not refused for those whose own requests fail.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Content remembered as being there: 100 bytes each.
 const REMEMBERED: usize = 100_000;
@@ -38,7 +43,9 @@ const REMEMBERED: usize = 100_000;
 #[derive(Clone)]
 pub(super) struct Contents {
     bucket: Bucket,
+    /// Bytes that more content may take of the memory.
     room: Arc<Semaphore>,
+    all_of_it: u32,
     seen: Arc<Mutex<HashMap<Digest, Seen>>>,
 }
 
@@ -75,11 +82,41 @@ impl Drop for Held {
 
 impl Contents {
     pub(super) fn new(bucket: Bucket) -> Contents {
+        Contents::within(bucket, IN_MEMORY)
+    }
+
+    /// Content that takes so many bytes of the memory while it is on its way.
+    pub(super) fn within(bucket: Bucket, bytes: u32) -> Contents {
         Contents {
             bucket,
-            room: Arc::new(Semaphore::new(IN_MEMORY)),
+            room: Arc::new(Semaphore::new(bytes as usize)),
+            all_of_it: bytes,
             seen: Arc::default(),
         }
+    }
+
+    /// Room in memory for so many bytes, as long as the answer lives. To be asked for before
+    /// they are read, and once for all that somebody needs to go on: who waits for more while
+    /// holding some may wait for one who does the same.
+    async fn room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        // what is larger than all of it has all of it for itself
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.all_of_it);
+        // never closed
+        Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
+    }
+
+    /// [`Contents::room`] for small content that was pushed.
+    pub(super) async fn room_soon(
+        &self,
+        bytes: u64,
+    ) -> Result<Option<OwnedSemaphorePermit>, StoreError> {
+        let room = tokio::time::timeout(PATIENCE, self.room(bytes)).await;
+        room.map_err(|_| StoreError::Bucket {
+            action: "write",
+            place: self.bucket.place().to_owned(),
+            hint: Some("the bucket takes what is pushed too slowly, or not at all"),
+            source: "others wait for it already".into(),
+        })
     }
 
     /// Size of content that is here.
@@ -158,7 +195,7 @@ impl Contents {
         let part = PART.max(size.div_ceil(MOST_PARTS));
         let mut under_way: Vec<JoinHandle<Result<(), StoreError>>> = Vec::new();
         while intake.came < size {
-            let room = Arc::clone(&self.room).acquire_owned().await.ok();
+            let room = self.room(part.min(size - intake.came)).await;
             let bytes = intake.next(part).await?;
             let put = self.bucket.part(&key, parts, bytes).await?;
             under_way.push(self.bucket.spawn(async move {

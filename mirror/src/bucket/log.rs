@@ -9,6 +9,7 @@ use kubepkg_core::time::Time;
 
 use super::keys;
 use super::objects::{Bucket, Doubt};
+use super::outage::Outage;
 use super::snapshot;
 use super::state::{Entry, State};
 use crate::store::{decode_sealed, encode_sealed};
@@ -29,6 +30,7 @@ pub(super) struct Log {
     current: RwLock<Current>,
     /// Who reads on; the others wait for it.
     reading: tokio::sync::Mutex<()>,
+    outage: Outage,
 }
 
 struct Current {
@@ -59,6 +61,7 @@ impl Log {
                 asked: None,
             }),
             reading: tokio::sync::Mutex::default(),
+            outage: Outage::default(),
         };
         log.read_on(Duration::ZERO).await?;
         Ok(log)
@@ -72,23 +75,90 @@ impl Log {
 
     /// The newest state there was not longer than `age` ago.
     pub(super) async fn read_on(&self, age: Duration) -> Result<Arc<State>, StoreError> {
-        let wanted = Instant::now().checked_sub(age);
-        let fresh = || {
-            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-            // where there was no such moment yet, whatever was asked is fresh
-            let fresh = current
-                .asked
-                .is_some_and(|asked| wanted.is_none_or(|w| asked >= w));
-            fresh.then(|| Arc::clone(&current.state))
-        };
-        if let Some(state) = fresh() {
+        self.read_for(Instant::now(), age).await
+    }
+
+    /// [`Log::read_on`] for who came at this moment.
+    async fn read_for(&self, came: Instant, age: Duration) -> Result<Arc<State>, StoreError> {
+        let wanted = came.checked_sub(age);
+        if let Some(state) = self.fresh(wanted) {
             return Ok(state);
         }
         let _reading = self.reading.lock().await;
-        // who was waited for may have asked late enough
-        if let Some(state) = fresh() {
+        // who was waited for may have asked late enough, or in vain
+        if let Some(state) = self.fresh(wanted) {
             return Ok(state);
         }
+        self.outage.since(came)?;
+        let under_way = self.outage.begin();
+        let read = self.read_further().await;
+        under_way.ended(&read);
+        read
+    }
+
+    /// [`Log::read_on`] for a request, which does not wait for long. What it began goes on.
+    pub(super) async fn read_soon(
+        self: &Arc<Self>,
+        age: Duration,
+    ) -> Result<Arc<State>, StoreError> {
+        let now = Instant::now();
+        if let Some(state) = self.fresh(now.checked_sub(age)) {
+            return Ok(state);
+        }
+        self.outage.is_worth_waiting(now, self.bucket.place())?;
+        let log = Arc::clone(self);
+        let reading = self
+            .bucket
+            .spawn(async move { log.read_for(now, age).await });
+        match tokio::time::timeout(self.outage.patience, reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(error)) => Err(StoreError::Io {
+                action: "read",
+                path: self.bucket.place().into(),
+                source: std::io::Error::other(error),
+            }),
+            Err(_) => Err(self.outage.overdue(self.bucket.place())),
+        }
+    }
+
+    /// [`Log::read_soon`], or while the bucket is away what is known: then nobody waits.
+    pub(super) async fn read_or_known(self: &Arc<Self>, age: Duration) -> Arc<State> {
+        let now = Instant::now();
+        if let Some(state) = self.fresh(now.checked_sub(age)) {
+            return state;
+        }
+        if !self.outage.is_on(now) {
+            let read = self.read_soon(age).await;
+            return read.unwrap_or_else(|_| self.known());
+        }
+        // somebody has to find out when that is over
+        if self.outage.is_due(now) {
+            let log = Arc::clone(self);
+            self.bucket
+                .spawn(async move { log.read_on(age).await.is_ok() });
+        }
+        self.known()
+    }
+
+    /// As if the last question was long ago, and requests wait only for so long.
+    #[cfg(test)]
+    pub(super) fn grow_old(&mut self, patience: Duration) {
+        self.outage.patience = patience;
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        current.asked = None;
+    }
+
+    /// The known state, if the server was asked at `wanted` or later; where there was no such
+    /// moment yet, whatever was asked is fresh.
+    fn fresh(&self, wanted: Option<Instant>) -> Option<Arc<State>> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let fresh = current
+            .asked
+            .is_some_and(|asked| wanted.is_none_or(|w| asked >= w));
+        fresh.then(|| Arc::clone(&current.state))
+    }
+
+    async fn read_further(&self) -> Result<Arc<State>, StoreError> {
         let asked = Instant::now();
         let mut state = self.known();
         while let Some(entry) = self.entry(state.sequence() + 1).await? {

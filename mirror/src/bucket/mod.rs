@@ -24,9 +24,11 @@
 //! [`StoreError::Unsettled`].
 //!
 //! A reader asks for entry `n+1` at most once a second, before each change, and before it
-//! says that something is not here; the answer nearly always is that there is none. Who reads
-//! through one replica what was written through another thus sees a tag as it was up to a
-//! second ago, and never finds missing what was written before it asked.
+//! says that something is not here, which lists do by what they leave out; the answer nearly
+//! always is that there is none. Who reads through one replica what was written through another
+//! thus sees a tag as it was up to a second ago, and never finds missing what was written before
+//! it asked. Where that cannot be found out, because the bucket is away, that is what the client
+//! is told; content the known names have is served all the same ([`crate::source::Age`]).
 //!
 //! # Content
 //!
@@ -75,9 +77,13 @@ mod lease;
 mod log;
 mod move_in;
 mod objects;
+mod outage;
 mod run;
 mod s3;
+mod said;
 mod serving;
+#[cfg(test)]
+mod serving_tests;
 mod snapshot;
 mod spool;
 mod state;

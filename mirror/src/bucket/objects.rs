@@ -18,6 +18,8 @@ use object_store::{
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
 
+use super::said::{is_no_bucket, said};
+
 /// Threads at most that talk to the server: they wait, encrypt and copy.
 const THREADS: usize = 4;
 
@@ -173,6 +175,9 @@ impl Bucket {
         let work = work(Arc::clone(&self.store), Path::from(key));
         match self.spawn(work).await.map_err(|error| self.ended(error))? {
             Ok(done) => Ok(Some(done)),
+            Err(error @ Error::NotFound { .. }) if is_no_bucket(&error) => {
+                Err(self.no_bucket(action, key))
+            }
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure(action, self.place_of(key), error)),
         }
@@ -231,7 +236,8 @@ impl Bucket {
                 let piece = match piece {
                     Ok(piece) => piece,
                     Err(error) => {
-                        let _ = sender.send(Err(std::io::Error::other(error))).await;
+                        let error = std::io::Error::other(said(&error));
+                        let _ = sender.send(Err(error)).await;
                         return;
                     }
                 };
@@ -385,7 +391,8 @@ impl Bucket {
         let place = Arc::clone(&self.place);
         self.spawn(async move {
             if let Err(error) = parts.abort().await {
-                tracing::debug!(%place, %error, "parts of an upload stay behind");
+                let error = said(&error);
+                tracing::debug!(%place, error, "parts of an upload stay behind");
             }
         });
     }
@@ -417,6 +424,6 @@ pub(super) fn failure(action: &'static str, place: String, error: Error) -> Stor
         action,
         place,
         hint,
-        source: Box::new(error),
+        source: said(&error).into(),
     }
 }

@@ -4,6 +4,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kubepkg_core::location::redacted;
 use kubepkg_core::store::StoreError;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::prefix::PrefixStore;
@@ -33,7 +34,7 @@ const WHO: [&str; 6] = [
 ];
 
 /// Where a bucket is, and who asks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct S3 {
     /// Name of the bucket.
     pub bucket: String,
@@ -42,6 +43,18 @@ pub struct S3 {
     /// What the usual variables say (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, …),
     /// by their names. Those it does not know are passed over.
     pub settings: Vec<(String, String)>,
+}
+
+/// The settings by their names alone: keys are among them.
+impl std::fmt::Debug for S3 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.settings.iter().map(|(name, _)| &**name).collect();
+        f.debug_struct("S3")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .field("settings", &names)
+            .finish()
+    }
 }
 
 impl S3 {
@@ -82,8 +95,9 @@ impl S3 {
             return Err(StoreError::Unusable {
                 path: place.into(),
                 why: format!(
-                    "AWS_ENDPOINT_URL is {plain}, over which keys and content would go in the \
-                     clear; use https, or set AWS_ALLOW_HTTP=true where that network is trusted"
+                    "AWS_ENDPOINT_URL is {}, over which keys and content would go in the \
+                     clear; use https, or set AWS_ALLOW_HTTP=true where that network is trusted",
+                    redacted(&plain)
                 ),
             });
         }
@@ -140,6 +154,26 @@ mod tests {
         assert!(error.to_string().contains("AWS_ACCESS_KEY_ID"), "{error}");
         let role = place("AWS_METADATA_ENDPOINT", "http://169.254.169.254");
         role.open().unwrap();
+    }
+
+    #[test]
+    fn no_key_or_password_is_shown() {
+        let settings = [
+            ("AWS_ENDPOINT_URL", "http://user:passwd@10.0.0.5:8333"),
+            ("AWS_SECRET_ACCESS_KEY", "passwd"),
+        ];
+        let s3 = S3 {
+            bucket: "mirror".to_owned(),
+            settings: settings.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+            ..S3::default()
+        };
+        let debug = format!("{s3:?}");
+        assert!(debug.contains("AWS_SECRET_ACCESS_KEY"), "{debug}");
+        let plain = s3.open().unwrap_err().to_string();
+        assert!(plain.contains("http://10.0.0.5:8333"), "{plain}");
+        for text in [debug, plain] {
+            assert!(!text.contains("passwd"), "{text}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{
     Batch, Body, ByteStream, Committed, FileRange, SiteEntry, Store as _, StoreError,
@@ -17,9 +18,12 @@ use kubepkg_core::{Algorithm, Digest};
 
 use super::content::PART;
 use super::spool::Spool;
-use super::{BucketStore, Lease, keys};
+use super::{AT_ONCE, BucketStore, FRESH, Lease, keys};
 use crate::sink::{Kept, Sink, SinkError, SinkFuture, Upload};
-use crate::source::{DoneFuture, NamesFuture, PiecesFuture, Remote, RenewFuture, Source, Standing};
+use crate::source::{
+    Age, DoneFuture, NamesFuture, PiecesFuture, Remote, SizesFuture, Source, Standing,
+};
+use crate::store::Receiver;
 use crate::told::told;
 
 /// Content at most that is read whole: manifests and configs of charts. Layers are sent piece
@@ -55,15 +59,8 @@ impl BucketStore {
     }
 
     /// What is on its way on its own is one request up to the size of a part.
-    async fn in_memory_if_small(
-        &self,
-        digest: Digest,
-        range: FileRange,
-    ) -> Result<Body, StoreError> {
-        let Some(len) = usize::try_from(range.len)
-            .ok()
-            .filter(|_| range.len <= PART)
-        else {
+    async fn in_memory(&self, digest: Digest, range: FileRange) -> Result<Body, StoreError> {
+        let Ok(len) = usize::try_from(range.len) else {
             return Ok(Body::Range(range));
         };
         let read = self.bucket.blocking(move || {
@@ -114,20 +111,14 @@ impl Remote for BucketStore {
 }
 
 impl Source for BucketStore {
-    fn names(&self) -> NamesFuture<'_> {
-        Box::pin(BucketStore::names(self))
-    }
-
-    fn renew(&self) -> RenewFuture<'_> {
+    fn names(&self, age: Age) -> NamesFuture<'_> {
         Box::pin(async move {
-            let before = self.log.known().sequence();
-            match self.log.read_on(Duration::ZERO).await {
-                Ok(state) => state.sequence() > before,
-                Err(error) => {
-                    tracing::warn!(error = %told(&error), "newer names cannot be read");
-                    false
-                }
-            }
+            let state = match age {
+                Age::Known => self.log.read_or_known(FRESH).await,
+                Age::Moment => self.log.read_soon(FRESH).await?,
+                Age::Now => self.log.read_soon(Duration::ZERO).await?,
+            };
+            Ok(Arc::clone(&state.names))
         })
     }
 
@@ -139,7 +130,11 @@ impl Source for BucketStore {
     }
 
     fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
-        Box::pin(BucketStore::rescue(self, digests))
+        Box::pin(async move {
+            // a bucket that is away is found out sooner so
+            self.log.read_soon(Duration::ZERO).await?;
+            BucketStore::rescue(self, digests).await
+        })
     }
 
     fn probe(&self) -> DoneFuture<'_> {
@@ -151,11 +146,14 @@ impl Source for BucketStore {
         self.bucket.wait(async move { store.small(&digest).await })
     }
 
-    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
-        let (store, digest) = (self.clone(), *digest);
-        self.bucket.wait(async move {
-            let state = store.log.known();
-            store.contents.size(&state, &digest).await
+    fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
+        Box::pin(async move {
+            let state = &self.log.known();
+            let looking = digests.into_iter();
+            let looking =
+                looking.map(|digest| async move { self.contents.size(state, &digest).await });
+            let looked = futures_util::stream::iter(looking).buffered(AT_ONCE);
+            looked.try_collect().await
         })
     }
 
@@ -226,7 +224,19 @@ impl Replica {
         Ok(Box::new(Shared { _lease: lease }))
     }
 
+    /// Brings content into the bucket. What is small is in memory meanwhile, and waits until
+    /// there is room.
     async fn bring(&self, digest: Digest, size: u64, body: Body) -> Result<(), StoreError> {
+        let small = size <= PART || matches!(body, Body::Bytes(_));
+        let _room = match small {
+            true => self.store.contents.room_soon(size).await?,
+            // each of its parts
+            false => None,
+        };
+        let body = match body {
+            Body::Range(range) if small => self.store.in_memory(digest, range).await?,
+            body => body,
+        };
         let staged = self.store.stage(digest, size, body).await?;
         self.store.publish(vec![staged]).await
     }
@@ -257,7 +267,7 @@ impl Sink for Replica {
         expected: u64,
     ) -> SinkFuture<'a, Option<Box<dyn Upload>>> {
         Box::pin(async move {
-            let resumed = self.spool.files().resume(repository, id, expected).await?;
+            let resumed = self.spool.files().receive(repository, id, expected).await?;
             Ok(resumed.map(|upload| {
                 let replica = self.clone();
                 Box::new(Receiving { upload, replica }) as Box<dyn Upload>
@@ -296,8 +306,14 @@ impl Sink for Replica {
 
 /// An upload into the folder, whose content goes on into the bucket.
 struct Receiving {
-    upload: Box<dyn Upload>,
+    upload: Receiver,
     replica: Replica,
+}
+
+impl Receiving {
+    fn boxed(self) -> Box<dyn Upload> {
+        Box::new(self.upload)
+    }
 }
 
 impl Upload for Receiving {
@@ -318,24 +334,33 @@ impl Upload for Receiving {
     }
 
     fn pause(self: Box<Self>) -> SinkFuture<'static, u64> {
-        self.upload.pause()
+        self.boxed().pause()
     }
 
     fn undo(self: Box<Self>) -> SinkFuture<'static, u64> {
-        self.upload.undo()
+        self.boxed().undo()
     }
 
     fn finish(self: Box<Self>, digest: Digest) -> SinkFuture<'static, u64> {
         Box::pin(async move {
             let replica = self.replica;
-            let (size, range) = replica.spool.finish(self.upload, digest).await?;
-            let body = replica.store.in_memory_if_small(digest, range).await?;
-            replica.bring(digest, size, body).await?;
-            Ok(size)
+            // it stays in the folder until its content is in the bucket
+            let whole = self.upload.whole(digest).await?;
+            let range = whole.range();
+            match replica.bring(digest, range.len, Body::Range(range)).await {
+                Ok(()) => whole.done().await,
+                Err(error) => {
+                    // the request may be made again as it was
+                    if let Err(error) = whole.undo().await {
+                        tracing::warn!(error = %told(&error), "an upload cannot go on");
+                    }
+                    Err(error.into())
+                }
+            }
         })
     }
 
     fn cancel(self: Box<Self>) -> SinkFuture<'static, ()> {
-        self.upload.cancel()
+        self.boxed().cancel()
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderValue,
 };
@@ -20,7 +21,7 @@ use super::error::ApiError;
 use super::range::{Span, Wanted, wanted};
 use super::remote::RemoteBody;
 use super::{Asking, DOCKER_CONTENT_DIGEST};
-use crate::source::{Source, Standing};
+use crate::source::{Remote, Source, Standing};
 
 /// Room for the headers of an answer: about as many as there are.
 const HEADERS: usize = 12;
@@ -115,10 +116,7 @@ impl Described {
         };
         if range.len != self.size {
             source.doubt(&self.digest, self.size);
-            return Err(ApiError::damaged(
-                &self.digest,
-                "its size is not the one recorded",
-            ));
+            return Err(ApiError::damaged(&self.digest, WRONG_SIZE));
         }
         let mut body = FileBody::new(Arc::clone(pool), asking.handoff.clone());
         let status = match wanted {
@@ -159,8 +157,7 @@ impl Described {
             Some(size) if size == self.size => {}
             Some(_) => {
                 source.doubt(&self.digest, self.size);
-                let why = "its size is not the one recorded";
-                return Err(ApiError::damaged(&self.digest, why));
+                return Err(ApiError::damaged(&self.digest, WRONG_SIZE));
             }
             None => {
                 source.doubt(&self.digest, self.size);
@@ -258,10 +255,21 @@ pub fn respond_bytes(asking: &Asking, headers: HeaderMap, bytes: impl Into<Bytes
     respond(StatusCode::OK, headers, body)
 }
 
+/// What is known of some content, where it was not found looked for again.
+pub async fn standing(source: &Arc<dyn Source>, digest: &Digest) -> Result<Standing, ApiError> {
+    let known = source.standing(digest);
+    if known != Standing::Quarantined {
+        return Ok(known);
+    }
+    let looked = source.look_again(vec![*digest]).await;
+    looked.map_err(|error| ApiError::store(&error))?;
+    Ok(source.standing(digest))
+}
+
 /// Whether a client may be told that content with this digest is here. What collection was
 /// about to remove is saved first.
 pub async fn stands(source: &Arc<dyn Source>, digest: &Digest) -> Result<bool, ApiError> {
-    match source.standing(digest) {
+    match standing(source, digest).await? {
         Standing::Sound => Ok(true),
         Standing::Quarantined => Ok(false),
         Standing::Condemned => match source.rescue(vec![*digest]).await {
@@ -308,6 +316,69 @@ pub async fn blocking<T: Send + 'static>(
                 source: io,
             })
         })
+}
+
+/// All of some content of at most `most` bytes, checked against its digest and the `size` that
+/// names give it; the inner error says what is wrong with it. `None` when it is not here.
+pub async fn whole(
+    source: &Arc<dyn Source>,
+    digest: Digest,
+    size: u64,
+    most: u64,
+) -> Result<Option<Result<Bytes, &'static str>>, ApiError> {
+    let read = match source.remote() {
+        Some(remote) => from_remote(&*remote, digest, size, most).await,
+        None => blocking(source, move |source| from_file(source, digest, size, most)).await?,
+    };
+    let read = read.map_err(|error| ApiError::store(&error))?;
+    if matches!(read, None | Some(Err(WRONG_SIZE))) {
+        source.doubt(&digest, size);
+    }
+    Ok(read)
+}
+
+const WRONG_SIZE: &str = "its size is not the one recorded";
+const WRONG_BYTES: &str = "its bytes do not have its digest";
+
+fn from_file(
+    source: &dyn Source,
+    digest: Digest,
+    size: u64,
+    most: u64,
+) -> Result<Option<Result<Bytes, &'static str>>, StoreError> {
+    let Some(range) = source.blob(&digest)? else {
+        return Ok(None);
+    };
+    if range.len != size || range.len > most {
+        return Ok(Some(Err(WRONG_SIZE)));
+    }
+    let bytes = read_all(&range).map_err(|source| StoreError::Source { digest, source })?;
+    let matches = digest.matches(&bytes);
+    Ok(Some(matches.then(|| bytes.into()).ok_or(WRONG_BYTES)))
+}
+
+async fn from_remote(
+    remote: &dyn Remote,
+    digest: Digest,
+    size: u64,
+    most: u64,
+) -> Result<Option<Result<Bytes, &'static str>>, StoreError> {
+    let Some((found, mut pieces)) = remote.pieces(digest, None).await? else {
+        return Ok(None);
+    };
+    if found != size || found > most {
+        return Ok(Some(Err(WRONG_SIZE)));
+    }
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|source| StoreError::Source { digest, source })?;
+        if (bytes.len() + piece.len()) as u64 > size {
+            return Ok(Some(Err(WRONG_SIZE)));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    let matches = digest.matches(&bytes);
+    Ok(Some(matches.then(|| bytes.freeze()).ok_or(WRONG_BYTES)))
 }
 
 /// All bytes of a file range that is known to be small.

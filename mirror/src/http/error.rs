@@ -14,8 +14,8 @@ use crate::told::told;
 /// Seconds after which a client that was sent away may come again.
 const LATER: &str = "5";
 
-/// The codes of the OCI distribution specification that requests can end with, and `UNKNOWN` for
-/// failures of the server itself.
+/// The codes of the OCI distribution specification that requests can end with, and, as Docker's
+/// registry says them, `UNAVAILABLE` and `UNKNOWN` for failures of the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// No such blob in this repository.
@@ -46,6 +46,8 @@ pub enum Code {
     NameUnknown,
     /// Not possible here.
     Unsupported,
+    /// What the server needs cannot be reached now.
+    Unavailable,
     /// The server failed.
     Unknown,
 }
@@ -68,6 +70,7 @@ impl Code {
             Code::NameInvalid => "NAME_INVALID",
             Code::NameUnknown => "NAME_UNKNOWN",
             Code::Unsupported => "UNSUPPORTED",
+            Code::Unavailable => "UNAVAILABLE",
             Code::Unknown => "UNKNOWN",
         }
     }
@@ -154,7 +157,20 @@ impl ApiError {
     /// The store failed. The client is told no more than that; the log has the rest.
     pub fn store(error: &StoreError) -> ApiError {
         tracing::error!(error = %told(error), "cannot read the store");
-        ApiError::internal()
+        match is_away(error) {
+            true => ApiError::away(
+                "the bucket in which this mirror keeps its content does not answer now, so nobody \
+                 can say what is here; try again (the mirror's log says why)",
+            ),
+            false => ApiError::internal(),
+        }
+    }
+
+    /// What keeps the content cannot be reached; the client may try again in some seconds.
+    fn away(message: &str) -> ApiError {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        ApiError::new(status, Code::Unavailable, message.to_owned(), Value::Null)
+            .with(RETRY_AFTER, Some(HeaderValue::from_static(LATER)))
     }
 
     /// Names say that content is here, and it is not, or not as it was written.
@@ -166,6 +182,13 @@ impl ApiError {
     /// The store did not take something. A disk that can only be read is no failure of this
     /// request: none will be taken.
     pub fn not_taken(error: &StoreError) -> ApiError {
+        if is_away(error) {
+            tracing::error!(error = %told(error), "cannot write to the store");
+            return ApiError::away(
+                "the bucket in which this mirror keeps its content does not answer now; send this \
+                 again (the mirror's log says why)",
+            );
+        }
         if !error.is_read_only() {
             return ApiError::unwritten(&told(error));
         }
@@ -236,6 +259,15 @@ impl ApiError {
         };
         ApiError::new(error.status(), code, message, json!({"path": path}))
             .with(ALLOW, allow.map(HeaderValue::from_static))
+    }
+}
+
+/// Whether a store failed because what keeps it cannot be reached.
+fn is_away(error: &StoreError) -> bool {
+    match error {
+        StoreError::Bucket { .. } => true,
+        StoreError::Unsettled { source, .. } => is_away(source),
+        _ => false,
     }
 }
 

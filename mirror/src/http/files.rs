@@ -4,7 +4,10 @@
 //! its name leads there without a list. Whoever has the OCI tools only finds it there too, and
 //! who may not read that repository gets it neither there nor here.
 
+use std::sync::Arc;
+
 use axum::response::Response;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use kubepkg_core::Digest;
 use kubepkg_core::file::{self, Carried, FileName};
@@ -14,7 +17,7 @@ use kubepkg_core::store::{Names, Repository};
 use serde_json::json;
 
 use super::auth;
-use super::content::{Described, Freshness, blocking, opened_blob, read_all, stands};
+use super::content::{Described, Freshness, opened_blob, standing, stands, whole};
 use super::error::ApiError;
 use super::{Asking, Shared, json_answer};
 use crate::access::Action;
@@ -23,6 +26,9 @@ use crate::source::{Source, Standing};
 
 /// Most files that are listed: each is a manifest that is read.
 const MAX_LISTED: usize = 10_000;
+
+/// Manifests that are read at once for a list.
+const AT_ONCE: usize = 16;
 
 /// Largest manifest of a file: its name three times, escaped, and some digests.
 const MAX_FILE_MANIFEST: u64 = 32 * 1024;
@@ -43,11 +49,11 @@ pub async fn answer(
     let repository = place(&name).ok_or_else(absent)?;
     auth::demand(shared, asking, Action::Pull, repository.as_str())?;
     let repository = names.repositories.get(&repository).ok_or_else(absent)?;
-    let manifest = latest(repository).ok_or_else(absent)?;
+    let (manifest, size) = latest(repository).ok_or_else(absent)?;
     if !stands(&shared.source, &manifest).await? {
         return Err(absent());
     }
-    let found = blocking(&shared.source, move |source| read(source, &manifest)).await?;
+    let found = read(&shared.source, manifest, size).await?;
     // a push may have put something else there
     let carried = found
         .filter(|carried| carried.name == name)
@@ -77,24 +83,32 @@ pub async fn answer(
 async fn list(shared: &Shared, asking: &Asking, names: &Names) -> Result<Response, ApiError> {
     let prefix = format!("{}/", file::HOST);
     let repositories = names.repositories.iter();
-    let mut manifests: Vec<(RepositoryName, Digest)> = repositories
+    let mut manifests: Vec<(RepositoryName, Digest, u64)> = repositories
         .skip_while(|(name, _)| name.as_str() < prefix.as_str())
         .take_while(|(name, _)| name.as_str().starts_with(&prefix))
         .filter(|(name, _)| auth::may_read(shared, asking, name))
-        .filter_map(|(name, repository)| Some((name.clone(), latest(repository)?)))
-        .filter(|(_, digest)| shared.source.standing(digest) != Standing::Quarantined)
+        .filter_map(|(name, repository)| {
+            let (digest, size) = latest(repository)?;
+            Some((name.clone(), digest, size))
+        })
         .take(MAX_LISTED + 1)
         .collect();
     let more = manifests.len() > MAX_LISTED;
     manifests.truncate(MAX_LISTED);
-    let mut files = blocking(&shared.source, move |source| {
-        let read = manifests.iter().filter_map(|(name, digest)| {
+    let source = &shared.source;
+    let reading = manifests
+        .into_iter()
+        .map(|(name, digest, size)| async move {
+            if standing(source, &digest).await? == Standing::Quarantined {
+                return Ok(None);
+            }
+            let carried = read(source, digest, size).await?;
             // what a push put into another file's place is not that file
-            read(source, digest).filter(|carried| place(&carried.name).as_ref() == Some(name))
+            Ok(carried.filter(|carried| place(&carried.name).as_ref() == Some(&name)))
         });
-        read.collect::<Vec<Carried>>()
-    })
-    .await?;
+    let read = futures_util::stream::iter(reading).buffer_unordered(AT_ONCE);
+    let read: Vec<Option<Carried>> = read.try_collect::<Vec<_>>().await?;
+    let mut files: Vec<Carried> = read.into_iter().flatten().collect();
     files.sort_by(|a, b| a.name.cmp(&b.name));
     let files: Vec<serde_json::Value> = files
         .iter()
@@ -115,16 +129,25 @@ fn place(name: &FileName) -> Option<RepositoryName> {
     mirror_repository(file::HOST, &name.repository()).ok()
 }
 
-fn latest(repository: &Repository) -> Option<Digest> {
+/// The manifest under the tag of a file, and its size.
+fn latest(repository: &Repository) -> Option<(Digest, u64)> {
     let latest: Tag = "latest".parse().ok()?;
-    repository.tags.get(&latest).map(|entry| entry.digest)
+    let digest = repository.tags.get(&latest)?.digest;
+    let entry = repository.manifests.get(&digest)?;
+    Some((digest, entry.size))
 }
 
 /// The file a manifest is; `None` when it is not here or none.
-fn read(source: &dyn Source, manifest: &Digest) -> Option<Carried> {
-    let range = source.blob(manifest).ok()??;
-    if range.len > MAX_FILE_MANIFEST {
-        return None;
+async fn read(
+    source: &Arc<dyn Source>,
+    manifest: Digest,
+    size: u64,
+) -> Result<Option<Carried>, ApiError> {
+    if size > MAX_FILE_MANIFEST {
+        return Ok(None);
     }
-    file::carried(&read_all(&range).ok()?)
+    let read = whole(source, manifest, size, MAX_FILE_MANIFEST).await?;
+    Ok(read
+        .and_then(Result::ok)
+        .and_then(|bytes| file::carried(&bytes)))
 }

@@ -10,7 +10,9 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use kubepkg_core::store::StoreError;
 use serde_json::json;
 
-use super::{Asking, Shared, json_answer, names};
+use super::fresh::names;
+use super::{Asking, Shared, json_answer};
+use crate::source::Age;
 use crate::told::told;
 
 /// How long what was found counts: finding it writes to the disk, and anybody may ask.
@@ -31,7 +33,7 @@ pub(super) fn alive(asking: &Asking) -> Response {
 
 /// `/healthz`: says what this is, and whether its store can be read.
 pub(super) async fn health(shared: &Shared, asking: &Asking) -> Response {
-    let failed = names(shared).await.err();
+    let failed = names(shared, Age::Moment).await.err();
     state(
         asking,
         failed.map(|_| "the store cannot be read".to_owned()),
@@ -40,7 +42,7 @@ pub(super) async fn health(shared: &Shared, asking: &Asking) -> Response {
 
 /// `/readyz`: whether reading and, where clients may push, writing work.
 pub(super) async fn ready(shared: &Shared, asking: &Asking) -> Response {
-    if names(shared).await.is_err() {
+    if names(shared, Age::Moment).await.is_err() {
         return state(asking, Some("the store cannot be read".to_owned()));
     }
     let readiness = Arc::clone(&shared.readiness);

@@ -7,9 +7,9 @@ use http::Method;
 use http::header::HeaderValue;
 use kubepkg_core::Digest;
 use kubepkg_core::manifest::MAX_MANIFEST;
-use kubepkg_core::store::{ManifestEntry, StoreError};
+use kubepkg_core::store::ManifestEntry;
 
-use super::content::{Described, Freshness, blocking, read_all, respond_bytes, stands};
+use super::content::{Described, Freshness, respond_bytes, stands, whole};
 use super::error::{ApiError, Code};
 use super::{Asking, Shared, content};
 use crate::namespace::Found;
@@ -65,28 +65,7 @@ pub async fn body(
     if let Some(body) = shared.manifests.get(digest) {
         return Ok(Some(body));
     }
-    let (wanted, size) = (*digest, entry.size);
-    let read = blocking(&shared.source, move |source| {
-        let Some(range) = source.blob(&wanted)? else {
-            return Ok(None);
-        };
-        if range.len != size || range.len > MAX_MANIFEST {
-            source.doubt(&wanted, size);
-            return Ok(Some(Err("its size is not the one recorded")));
-        }
-        let bytes = read_all(&range).map_err(|source| StoreError::Source {
-            digest: wanted,
-            source,
-        })?;
-        match wanted.matches(&bytes) {
-            true => Ok(Some(Ok(Bytes::from(bytes)))),
-            false => Ok(Some(Err("its bytes do not have its digest"))),
-        }
-    });
-    match read
-        .await?
-        .map_err(|error: StoreError| ApiError::store(&error))?
-    {
+    match whole(&shared.source, *digest, entry.size, MAX_MANIFEST).await? {
         Some(Ok(body)) => {
             shared.manifests.insert(*digest, body.clone());
             Ok(Some(body))

@@ -14,6 +14,7 @@ mod conditional;
 mod content;
 mod error;
 mod files;
+mod fresh;
 mod handoff;
 mod health;
 mod lists;
@@ -49,8 +50,9 @@ use serde_json::json;
 use self::auth::Outside;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
-use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
+use self::content::{Described, Freshness, opened_blob, respond_bytes, standing, stands};
 use self::error::{ApiError, Code};
+use self::fresh::names;
 use self::overview::Overview;
 use self::referrers::Question;
 use self::watched::Watched;
@@ -60,7 +62,7 @@ use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
 use crate::serve::Peer;
 use crate::sink::Sink;
-use crate::source::{Source, Standing};
+use crate::source::{Age, Source, Standing};
 use crate::wanted::{Miss, Wanted};
 
 pub(crate) use self::buffers::{Buffer, LARGE, Pool, SMALL};
@@ -302,19 +304,20 @@ async fn registry(
         Ok(Endpoint::Base) => {
             auth::at_the_door(shared, asking).map(|()| json_answer(asking, &json!({})))
         }
-        Ok(Endpoint::Catalog(page)) => names(shared).await.map(|names| {
+        Ok(Endpoint::Catalog(page)) => names(shared, Age::Now).await.map(|names| {
             let shown = |name: &RepositoryName| auth::may_read(shared, asking, name);
             lists::catalog(asking, &names, &page, shown)
         }),
         Ok(Endpoint::Repository(place, ask)) => {
             namespace = place.namespace(own);
-            let mut answered = repository(shared, asking, own, &place, &ask).await;
-            // it may have come through another server of this store just now
-            if matches!(&answered, Err(error) if error.status == StatusCode::NOT_FOUND)
-                && shared.source.renew().await
-            {
-                answered = repository(shared, asking, own, &place, &ask).await;
-            }
+            let answered = match &ask {
+                Ask::Upload(id) => push::state(shared, asking, own, &place, id).await,
+                ask => {
+                    let (shared, place) = (&**shared, &place);
+                    let from = |names| repository(shared, asking, own, place, ask, names);
+                    fresh::answered(shared, fresh::age(ask), from).await
+                }
+            };
             if let Err(error) = &answered
                 && error.status == StatusCode::NOT_FOUND
                 && let Some(miss) = Miss::of(&place, own, &ask)
@@ -345,14 +348,12 @@ async fn repository(
     own: Own<'_>,
     place: &Place,
     ask: &Ask,
+    names: Arc<Names>,
 ) -> Result<Response, ApiError> {
-    if let Ask::Upload(id) = ask {
-        return push::state(shared, asking, own, place, id).await;
-    }
     if !auth::reads_are_open(shared) {
-        admit(shared, asking, own, place).await?;
+        admit(shared, asking, own, place, &names)?;
     }
-    let names = settled(shared, own, place, ask).await?;
+    let names = settled(shared, own, place, ask, names).await?;
     let found = place.find(&names, own);
     if let Ask::Referrers {
         subject,
@@ -404,14 +405,14 @@ fn takes_writes(shared: &Shared) -> bool {
 }
 
 /// Refuses who may not read a repository; one that is not here as if it were.
-async fn admit(
+fn admit(
     shared: &Shared,
     asking: &Asking,
     own: Own<'_>,
     place: &Place,
+    names: &Names,
 ) -> Result<(), ApiError> {
-    let names = names(shared).await?;
-    if let Some(found) = place.find(&names, own) {
+    if let Some(found) = place.find(names, own) {
         return auth::demand(shared, asking, Action::Pull, found.name.as_str());
     }
     let candidates = place.candidates(own);
@@ -434,23 +435,23 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
     }
     let path = asking.path();
     let answered = if let Some(rest) = path.strip_prefix("/repositories/") {
-        match names(shared).await {
+        match names(shared, Age::Now).await {
             Ok(names) => sites::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
         }
     } else if let Some(rest) = path.strip_prefix("/charts/") {
-        match names(shared).await {
+        match names(shared, Age::Now).await {
             Ok(names) => charts::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
         }
     } else if let Some(rest) = path.strip_prefix("/files/") {
-        match names(shared).await {
+        match names(shared, Age::Now).await {
             Ok(names) => files::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
         }
     } else if let (Some(maker), Some(rest)) = (&shared.settings, path.strip_prefix("/node-config/"))
     {
-        names(shared)
+        names(shared, Age::Now)
             .await
             .and_then(|names| settings::answer(maker, asking, &names, rest))
     } else if path == "/healthz" {
@@ -469,15 +470,15 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
     answered.unwrap_or_else(IntoResponse::into_response)
 }
 
-/// The names, such that what is asked for may be said to be here: what was condemned is taken
-/// off that list first, and looked up only then; what is damaged is not here.
+/// `found` or newer names, such that what is asked for may be said to be here: what was condemned
+/// is taken off that list first, and looked up only then; what is damaged is not here.
 async fn settled(
     shared: &Shared,
     own: Own<'_>,
     place: &Place,
     ask: &Ask,
+    found: Arc<Names>,
 ) -> Result<Arc<Names>, ApiError> {
-    let found = names(shared).await?;
     let digest = match ask {
         Ask::Blob(digest) | Ask::Manifest(Target::Digest(digest)) => Some(*digest),
         Ask::Manifest(Target::Tag(tag)) => place
@@ -489,7 +490,7 @@ async fn settled(
     let Some(digest) = digest else {
         return Ok(found);
     };
-    match shared.source.standing(&digest) {
+    match standing(&shared.source, &digest).await? {
         Standing::Sound => Ok(found),
         Standing::Quarantined => {
             let code = match ask {
@@ -499,15 +500,10 @@ async fn settled(
             Err(ApiError::not_in(place, code, ask))
         }
         Standing::Condemned => match shared.source.rescue(vec![digest]).await {
-            Ok(()) | Err(StoreError::Missing { .. }) => names(shared).await,
+            Ok(()) | Err(StoreError::Missing { .. }) => names(shared, Age::Moment).await,
             Err(error) => Err(ApiError::store(&error)),
         },
     }
-}
-
-async fn names(shared: &Shared) -> Result<Arc<Names>, ApiError> {
-    let names = shared.source.names().await;
-    names.map_err(|error| ApiError::store(&error))
 }
 
 fn json_answer(asking: &Asking, body: &serde_json::Value) -> Response {

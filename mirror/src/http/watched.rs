@@ -3,7 +3,8 @@
 //! HEAD is answered from names. Content that they promise and that was not found must not be
 //! promised on: a client that is told it is here does not send it again, and so it would be
 //! missing for ever. What was once not found is looked for whenever it is asked for, until it
-//! is back, whoever brought it.
+//! is back, whoever brought it. Looking may take a while, as the content may be on another
+//! machine; what was found is answered from memory.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,9 @@ use kubepkg_core::Digest;
 use kubepkg_core::store::{FileRange, SiteEntry, StoreError};
 
 use crate::facts::Facts;
-use crate::source::{DoneFuture, FactsFuture, NamesFuture, Remote, RenewFuture, Source, Standing};
+use crate::source::{
+    Age, DoneFuture, FactsFuture, NamesFuture, Remote, SizesFuture, Source, Standing,
+};
 
 /// Missing content remembered at most. Where there is more, some is found missing again.
 const REMEMBERED: usize = 10_000;
@@ -50,34 +53,29 @@ impl<S: Source> Watched<S> {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether it was not found, and still is not there.
-    fn is_absent(&self, digest: &Digest) -> bool {
+    /// It has this size, which may be the one it should have.
+    fn found(&self, digest: &Digest, size: u64) {
         if !self.any.load(Ordering::Acquire) {
-            return false;
+            return;
         }
-        let Some(wanted) = self.absent().get(digest).copied() else {
-            return false;
-        };
-        // rare, and one look at one file
-        match self.source.size(digest) {
-            Ok(Some(size)) if wanted.is_none_or(|wanted| wanted == size) => {
-                let mut absent = self.absent();
-                absent.remove(digest);
-                self.any.store(!absent.is_empty(), Ordering::Release);
-                false
-            }
-            _ => true,
+        let mut absent = self.absent();
+        if let Some(wanted) = absent.get(digest)
+            && wanted.is_none_or(|wanted| wanted == size)
+        {
+            absent.remove(digest);
+            self.any.store(!absent.is_empty(), Ordering::Release);
         }
+    }
+
+    /// Whether it was not found when it was looked for last.
+    fn is_absent(&self, digest: &Digest) -> bool {
+        self.any.load(Ordering::Acquire) && self.absent().contains_key(digest)
     }
 }
 
 impl<S: Source> Source for Watched<S> {
-    fn names(&self) -> NamesFuture<'_> {
-        self.source.names()
-    }
-
-    fn renew(&self) -> RenewFuture<'_> {
-        self.source.renew()
+    fn names(&self, age: Age) -> NamesFuture<'_> {
+        self.source.names(age)
     }
 
     fn standing(&self, digest: &Digest) -> Standing {
@@ -85,6 +83,14 @@ impl<S: Source> Source for Watched<S> {
             true => Standing::Quarantined,
             false => self.source.standing(digest),
         }
+    }
+
+    fn look_again(&self, mut digests: Vec<Digest>) -> DoneFuture<'_> {
+        digests.retain(|digest| self.is_absent(digest));
+        if digests.is_empty() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        Box::pin(async move { self.sizes(digests).await.map(drop) })
     }
 
     fn rescue(&self, digests: Vec<Digest>) -> DoneFuture<'_> {
@@ -107,12 +113,17 @@ impl<S: Source> Source for Watched<S> {
         self.source.blob_at_once(digest)
     }
 
-    fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
-        let found = self.source.size(digest)?;
-        if found.is_none() {
-            self.note(digest, None);
-        }
-        Ok(found)
+    fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
+        Box::pin(async move {
+            let sizes = self.source.sizes(digests.clone()).await?;
+            for (digest, size) in digests.iter().zip(&sizes) {
+                match size {
+                    Some(size) => self.found(digest, *size),
+                    None => self.note(digest, None),
+                }
+            }
+            Ok(sizes)
+        })
     }
 
     fn doubt(&self, digest: &Digest, size: u64) {

@@ -81,6 +81,7 @@ use open::{Opened, Writable};
 pub use records::RecordsBack;
 pub use scrub::Scrubbed;
 pub(crate) use sealed::{decode as decode_sealed, encode as encode_sealed};
+pub(crate) use upload::Receiver;
 use upload::Uploads;
 
 use crate::source::Standing;
@@ -215,20 +216,18 @@ impl FileStore {
         self.opened.content.range_at_once(digest)
     }
 
-    /// Takes content out of the store: its file, open, and without a name from now on.
-    pub(crate) async fn take_out(&self, digest: Digest) -> Result<Option<FileRange>, StoreError> {
-        self.locked(move |opened| {
-            let _lock = opened.writable()?.lock.hold()?;
-            let range = opened.content.range(&digest)?;
-            opened.content.unlink(&digest)?;
-            Ok(range)
-        })
-        .await
-    }
-
     /// Size of the content with this digest. Looks at one file.
     pub fn blob_size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         self.opened.content.size(digest)
+    }
+
+    /// Sizes of the content with these digests. Looks at one file for each, on the blocking pool.
+    pub(crate) async fn blob_sizes(
+        &self,
+        digests: Vec<Digest>,
+    ) -> Result<Vec<Option<u64>>, StoreError> {
+        self.work(move |opened| digests.iter().map(|d| opened.content.size(d)).collect())
+            .await
     }
 
     /// One of the files of the site `folder`, by its path there. Opens one file: the content it

@@ -27,6 +27,7 @@ use kubepkg_core::store::StoreError;
 
 use self::finished::Finished;
 use self::lying::Count;
+pub(crate) use self::receive::Receiver;
 use self::session::{About, Session};
 use super::disk::failed;
 use super::layout::Layout;

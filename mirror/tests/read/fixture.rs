@@ -14,7 +14,7 @@ use kubepkg_core::store::{
 };
 use kubepkg_mirror::http::Server;
 use kubepkg_mirror::serve::{Limits, ServeError, serve_on};
-use kubepkg_mirror::source::{DoneFuture, NamesFuture, Source, Standing};
+use kubepkg_mirror::source::{Age, DoneFuture, NamesFuture, SizesFuture, Source, Standing};
 use kubepkg_mirror::tls::Tls;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -39,7 +39,7 @@ pub struct Memory {
 }
 
 impl Source for Memory {
-    fn names(&self) -> NamesFuture<'_> {
+    fn names(&self, _age: Age) -> NamesFuture<'_> {
         let names = match self.broken.load(Ordering::SeqCst) {
             false => Ok(Arc::clone(&self.names.lock().unwrap())),
             true => Err(StoreError::Damaged {
@@ -66,6 +66,12 @@ impl Source for Memory {
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         self.opened.fetch_add(1, Ordering::SeqCst);
         Ok(self.files.lock().unwrap().get(digest).cloned())
+    }
+
+    fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
+        let files = self.files.lock().unwrap();
+        let sizes = digests.iter().map(|d| files.get(d).map(|range| range.len));
+        Box::pin(std::future::ready(Ok(sizes.collect())))
     }
 
     fn site_file(

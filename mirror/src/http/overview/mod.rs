@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 pub(crate) use self::held::Held;
 pub(crate) use self::sites::SiteSeen;
 use crate::facts::Facts;
-use crate::source::Source;
+use crate::source::{Age, Source};
 
 /// How old what was gathered may be when nothing was committed since.
 const AGE: Duration = Duration::from_secs(10);
@@ -60,7 +60,7 @@ impl Overview {
     /// What is known, gathered again where it is old. Those who ask meanwhile wait for it.
     pub(super) async fn fresh(&self, source: &Arc<dyn Source>) -> Result<Arc<Seen>, StoreError> {
         let mut last = self.last.lock().await;
-        let names = source.names().await?;
+        let names = source.names(Age::Moment).await?;
         if let Some(last) = last.as_ref().filter(|last| last.is_fresh(names.sequence)) {
             return Ok(Arc::clone(&last.seen));
         }

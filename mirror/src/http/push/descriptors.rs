@@ -7,7 +7,6 @@ use kubepkg_core::{Descriptor, Digest};
 
 use super::Pushing;
 use super::manifest::is_foreign;
-use crate::http::content::blocking;
 use crate::http::error::{ApiError, Code};
 use crate::source::Standing;
 
@@ -62,18 +61,16 @@ impl Pushing<'_> {
         named.dedup();
         let source = &self.shared.source;
         let damaged = |digest: &Digest| source.standing(digest) == Standing::Quarantined;
-        let looked_for = named.clone();
-        let found = blocking(source, move |source| {
-            let mut absent = Vec::new();
-            for (digest, size) in looked_for {
-                if source.size(&digest)? != Some(size) {
-                    source.doubt(&digest, size);
-                    absent.push(digest);
-                }
+        let looked_for = named.iter().map(|(digest, _)| *digest).collect();
+        let found = source.sizes(looked_for).await;
+        let found = found.map_err(|error| ApiError::store(&error))?;
+        let mut missing = Vec::new();
+        for ((digest, size), found) in named.iter().zip(found) {
+            if found != Some(*size) {
+                source.doubt(digest, *size);
+                missing.push(*digest);
             }
-            Ok(absent)
-        });
-        let mut missing = found.await?.map_err(|error| ApiError::store(&error))?;
+        }
         missing.extend(named.iter().map(|(digest, _)| *digest).filter(damaged));
         missing.sort_unstable();
         missing.dedup();

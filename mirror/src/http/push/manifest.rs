@@ -18,8 +18,10 @@ use super::incoming::{Incoming, NotAll};
 use super::names::Unchanged;
 use super::{Pushing, insert};
 use crate::http::error::{ApiError, Code};
+use crate::http::fresh;
 use crate::route::Target;
 use crate::sink::SinkError;
+use crate::source::Age;
 
 const OCI_SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
 const OCI_TAG: HeaderName = HeaderName::from_static("oci-tag");
@@ -56,7 +58,7 @@ impl Pushing<'_> {
         let entry = ManifestEntry::of(&manifest, bytes.len() as u64);
         self.check_kept(&entry, &what)?;
 
-        let names = crate::http::names(self.shared).await?;
+        let names = fresh::names(self.shared, Age::Moment).await?;
         self.check_present(&names, &manifest, &what)?;
         self.check_content(&names, &manifest, &what).await?;
         drop(names);

@@ -30,11 +30,13 @@ use self::incoming::Incoming;
 use super::auth;
 use super::content::respond;
 use super::error::{ApiError, Code};
+use super::fresh;
 use super::{Asking, DOCKER_CONTENT_DIGEST, Shared};
 use crate::access::Action;
 use crate::namespace::Own;
 use crate::route::{Ask, Begin, Place, RouteError, Write};
 use crate::sink::{Sink, SinkError};
+use crate::source::Age;
 
 const DOCKER_UPLOAD_UUID: HeaderName = HeaderName::from_static("docker-upload-uuid");
 
@@ -181,8 +183,9 @@ async fn work(
         write,
         Write::Begin(Begin::Session(_)) | Write::Append(_) | Write::Cancel(_)
     ) {
-        // what it builds on may have come through another server of this store just now
-        shared.source.renew().await;
+        // what it builds on may have come through another server of this store just now; and what
+        // could not be entered is not received
+        fresh::names(shared, Age::Now).await?;
     }
     match write {
         Write::Begin(Begin::Session(algorithm)) => pushing.begin(algorithm).await,

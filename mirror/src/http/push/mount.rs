@@ -9,6 +9,7 @@ use kubepkg_core::store::{Change, Names, StoreError};
 use super::Pushing;
 use super::names::Unchanged;
 use crate::http::auth;
+use crate::http::content::standing;
 use crate::http::error::ApiError;
 use crate::sink::SinkError;
 use crate::source::Standing;
@@ -25,6 +26,8 @@ impl Pushing<'_> {
         // what is found may be given up by its repository before it is named here
         let kept = self.push.sink.keep().await;
         let _kept = kept.map_err(|error| self.refused(error, &what))?;
+        // what is damaged is no source; asked again as somebody may have healed it
+        standing(&self.shared.source, &digest).await?;
         let mounted = self.change(|names| {
             let size = self.source_of(names, &digest, from.as_ref(), named);
             let changes = size.map(|size| Change::Blob {

@@ -6,8 +6,9 @@ use kubepkg_core::time::Time;
 
 use super::Pushing;
 use crate::http::error::ApiError;
+use crate::http::fresh;
 use crate::sink::SinkError;
-use crate::source::Standing;
+use crate::source::{Age, Standing};
 
 /// How often it is looked again. Changes of this process take turns, so only those of other
 /// processes come in between, and they are few.
@@ -37,7 +38,7 @@ impl Pushing<'_> {
     ) -> Result<T, Unchanged> {
         let _turn = self.push.turn.lock().await;
         for _ in 0..TRIES {
-            let names = crate::http::names(self.shared).await?;
+            let names = fresh::names(self.shared, Age::Moment).await?;
             let (mut changes, decided) = decide(&names)?;
             let named: Vec<Digest> = changes.iter().filter_map(names_content).collect();
             changes.retain(|change| names.differs(change));

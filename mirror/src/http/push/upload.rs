@@ -11,7 +11,7 @@ use kubepkg_core::{Algorithm, Digest};
 use super::chunk::{self, Chunk, Unreadable};
 use super::incoming::{Broken, Incoming};
 use super::{DOCKER_UPLOAD_UUID, Pushing, insert};
-use crate::http::content::respond;
+use crate::http::content::{respond, standing};
 use crate::http::error::{ApiError, Code};
 use crate::sink::{SinkError, Upload};
 use crate::source::Standing;
@@ -80,7 +80,13 @@ impl Pushing<'_> {
         let id = begun.map_err(|error| self.refused(error, &digest.to_string()))?;
         let mut upload = self.resume(&id, expected).await?;
         match receive(&mut *upload, incoming).await {
-            Ok(_) => self.publish(upload, digest).await,
+            Ok(_) => {
+                let published = self.publish(upload, digest).await;
+                if published.is_err() {
+                    self.forget(&id).await;
+                }
+                published
+            }
             Err(halt) => {
                 // nobody was told its id
                 if let Err(error) = upload.cancel().await {
@@ -88,6 +94,19 @@ impl Pushing<'_> {
                 }
                 Err(self.halted(halt, &digest.to_string()))
             }
+        }
+    }
+
+    /// Drops what is left of an upload whose id nobody was told.
+    async fn forget(&self, id: &str) {
+        let left = self.push.sink.resume(&self.name, id, 0).await;
+        let forgotten = match left {
+            Ok(Some(upload)) => upload.cancel().await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = forgotten {
+            tracing::warn!(id, error = %told(&error), "a broken upload stays until it is too old");
         }
     }
 
@@ -142,10 +161,10 @@ impl Pushing<'_> {
             self.add_blob(digest, size).await?;
             return Ok(self.created(&format!("blobs/{digest}"), &digest));
         }
+        let sound = standing(&self.shared.source, &digest).await? != Standing::Quarantined;
         let there = self.change_for(id, |names| {
             let repository = names.repositories.get(&self.name);
             let size = repository.and_then(|repository| repository.blobs.get(&digest));
-            let sound = self.shared.source.standing(&digest) != Standing::Quarantined;
             let size = size.filter(|_| sound).ok_or_else(|| self.unknown(id))?;
             let change = Change::Blob {
                 repository: self.name.clone(),
@@ -203,7 +222,16 @@ impl Pushing<'_> {
     async fn publish(&self, upload: Box<dyn Upload>, digest: Digest) -> Result<Response, ApiError> {
         let what = digest.to_string();
         let refused = |error| self.refused(error, &what);
-        let _kept = self.push.sink.keep().await.map_err(refused)?;
+        let _kept = match self.push.sink.keep().await {
+            Ok(kept) => kept,
+            Err(error) => {
+                // the request may be made again as it was
+                if let Err(error) = upload.undo().await {
+                    tracing::warn!(error = %told(&error), "part of an upload is lost");
+                }
+                return Err(refused(error));
+            }
+        };
         let size = upload.finish(digest).await.map_err(refused)?;
         self.add_blob(digest, size).await?;
         Ok(self.created(&format!("blobs/{digest}"), &digest))

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::{Buf as _, Bytes};
-use kubepkg_core::store::{Store as _, StoreError};
+use kubepkg_core::store::{FileRange, Store as _, StoreError};
 use kubepkg_core::{Algorithm, Digest, Hasher};
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
@@ -31,7 +31,7 @@ use crate::store::intake::Staged;
 const TOGETHER: usize = 64 * 1024 * 1024;
 
 /// One upload while a request adds to it.
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     store: FileStore,
     id: String,
     path: PathBuf,
@@ -76,7 +76,7 @@ impl Drop for Counted {
 
 impl FileStore {
     /// Takes hold of an upload; see [`crate::sink::Sink::resume`].
-    pub(super) async fn receive(
+    pub(crate) async fn receive(
         &self,
         repository: &kubepkg_core::name::RepositoryName,
         id: &str,
@@ -329,7 +329,8 @@ impl Receiver {
         removed.await.map_err(SinkError::from)
     }
 
-    async fn finish(mut self, digest: Digest) -> Result<u64, SinkError> {
+    /// Writes everything, and ends the upload where it is not that of the digest.
+    async fn verified(mut self, digest: Digest) -> Result<Receiver, SinkError> {
         if let Err(error) = self.flush().await {
             self.give_back();
             return Err(error);
@@ -353,7 +354,6 @@ impl Receiver {
                 }
             }
         };
-        let size = self.kept;
         if found != digest {
             self.end().await?;
             return Err(SinkError::Mismatch {
@@ -361,9 +361,46 @@ impl Receiver {
                 found: Box::new(found),
             });
         }
-        let (target, path) = (Arc::clone(&self.target), self.path.clone());
-        let errors = self.session.errors;
-        let staged = self.store.work(move |opened| {
+        Ok(self)
+    }
+
+    /// Holds the upload for who keeps its content elsewhere, if it is that of the digest.
+    pub(crate) async fn whole(self, digest: Digest) -> Result<Whole, SinkError> {
+        let receiver = self.verified(digest).await?;
+        let path = receiver.path.clone();
+        let opened = receiver
+            .store
+            .work(move |_| std::fs::File::open(&path).map_err(failed("open", &path)));
+        match opened.await {
+            Ok(file) => Ok(Whole {
+                receiver,
+                digest,
+                file: Arc::new(file),
+            }),
+            Err(error) => {
+                receiver.undo().await?;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Remembers that it ended well, before who waits for this request finds it ended.
+    fn note(&self, digest: Digest) {
+        let became = Became {
+            repository: self.session.about.repository.clone(),
+            digest,
+            size: self.kept,
+        };
+        let finished = &self.store.uploads.finished;
+        finished.note(&self.id, became, Instant::now());
+    }
+
+    async fn finish(self, digest: Digest) -> Result<u64, SinkError> {
+        let this = self.verified(digest).await?;
+        let size = this.kept;
+        let (target, path) = (Arc::clone(&this.target), this.path.clone());
+        let errors = this.session.errors;
+        let staged = this.store.work(move |opened| {
             let file = match Arc::into_inner(target).map(Mutex::into_inner) {
                 Some(target) => target.unwrap_or_else(PoisonError::into_inner).into_file(),
                 // never: nobody else writes any more
@@ -374,23 +411,47 @@ impl Receiver {
         });
         // what cannot be made durable is not tried again: its pages may be lost
         let published = match staged.await {
-            Ok(staged) => self.store.publish(vec![staged]).await,
+            Ok(staged) => this.store.publish(vec![staged]).await,
             Err(error) => Err(error),
         };
         if published.is_ok() {
-            let repository = self.session.about.repository.clone();
-            let became = Became {
-                repository,
-                digest,
-                size,
-            };
-            // before who waits for this request finds the upload ended
-            let finished = &self.store.uploads.finished;
-            finished.note(&self.id, became, Instant::now());
+            this.note(digest);
         }
-        self.end().await?;
+        this.end().await?;
         published?;
         Ok(size)
+    }
+}
+
+/// An upload all of whose bytes are here and have its digest, while they are brought elsewhere.
+/// As any other it is held, and not given back by dropping it.
+pub(crate) struct Whole {
+    receiver: Receiver,
+    digest: Digest,
+    file: Arc<std::fs::File>,
+}
+
+impl Whole {
+    /// Its bytes. Nobody writes to them as long as this lives.
+    pub(crate) fn range(&self) -> FileRange {
+        FileRange {
+            file: Arc::clone(&self.file),
+            offset: 0,
+            len: self.receiver.kept,
+        }
+    }
+
+    /// Its bytes are elsewhere: it ends. Answers its size.
+    pub(crate) async fn done(self) -> Result<u64, SinkError> {
+        let size = self.receiver.kept;
+        self.receiver.note(self.digest);
+        self.receiver.end().await?;
+        Ok(size)
+    }
+
+    /// They are not: it is as it was before this request.
+    pub(crate) async fn undo(self) -> Result<u64, SinkError> {
+        self.receiver.undo().await
     }
 }
 
