@@ -24,6 +24,9 @@ const GROUP: usize = 2_000;
 /// stays small, and a sync stays rare against the seconds these bytes take.
 const GROUP_BYTES: u64 = 512 * 1024 * 1024;
 
+/// Content looked up at once: a store in a bucket answers each in milliseconds.
+const LOOKED_UP: usize = 16;
+
 /// One member on its way in.
 #[derive(Clone, Debug)]
 struct Work {
@@ -87,21 +90,27 @@ pub async fn need<S: Store>(
         .map(|blob| blob.digest)
         .collect();
     let published = published(bundle, judged);
+    let mut works = Vec::new();
     for member in bundle.layout().payload() {
         let Some(digest) = member.digest else {
             continue;
         };
-        let work = Work {
+        works.push(Work {
             member: member.clone(),
             digest,
             layer: member.kind == MemberKind::Blob && layers.contains(&digest),
-        };
+        });
+    }
+    let looking = stream::iter(works).map(|work| looked_up(store, work));
+    let mut looked = looking.buffered(LOOKED_UP);
+    while let Some(found) = looked.next().await {
+        let (work, there) = found?;
+        let member = &work.member;
         let enters = match member.kind {
             MemberKind::Blob => true,
             MemberKind::Repository => published.contains(member.path.as_str()),
             _ => false,
         };
-        let there = store.stat(&digest).await?;
         let list = if enters && there != Some(member.size) {
             &mut need.missing
         } else {
@@ -115,6 +124,11 @@ pub async fn need<S: Store>(
     need.present
         .sort_by_key(|work| std::cmp::Reverse(work.member.size));
     Ok(need)
+}
+
+async fn looked_up<S: Store>(store: &S, work: Work) -> Result<(Work, Option<u64>), StoreError> {
+    let there = store.stat(&work.digest).await?;
+    Ok((work, there))
 }
 
 /// Paths of the repository files that enter the store: all beside an index that is accepted, and

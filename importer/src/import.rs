@@ -1,6 +1,6 @@
 //! One import, from an open bundle to one commit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -12,8 +12,9 @@ use kubepkg_core::index::MAX_INDEX;
 use kubepkg_core::index::signature::MAX_SIGNATURE_FILE;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::manifest::{MAX_MANIFEST, Manifest};
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::progress::Progress;
-use kubepkg_core::store::{Batch, Body, Cause, Committed, Names, Receipt, SiteEntry, Store};
+use kubepkg_core::store::{Batch, Body, Cause, Committed, Names, Receipt, SiteEntry, Store, Unit};
 use kubepkg_core::time::Time;
 use kubepkg_core::trust::{
     CURRENT, Entry, KNOWN_ID, Known, MAX_ROOT, Memory, MemoryError, Remembered, Roots, TrustError,
@@ -146,7 +147,17 @@ async fn finish<S: Store>(
             cause: Cause::Import(Box::new(receipt.clone())),
             changes: plan.changes,
         };
-        match store.commit(ready.expected, batch).await? {
+        // it was judged by what was accepted, and by the names it brings: what is pushed beside it
+        // all the time is no reason to begin anew
+        let placements = ready.checked.placements.iter();
+        let repositories: HashSet<RepositoryName> =
+            placements.map(|place| place.repository.clone()).collect();
+        let judged_by = |unit: &Unit| match unit {
+            Unit::Repository(name) => repositories.contains(name),
+            Unit::Site(_) | Unit::Trust(_) => true,
+        };
+        let committed = store.commit_beside(ready.expected, batch, &judged_by);
+        match committed.await? {
             Committed::Done(number) => {
                 return Ok(Imported {
                     commit: Some(number),

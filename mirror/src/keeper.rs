@@ -269,7 +269,8 @@ fn again(
     })
 }
 
-fn report(collected: &Collected) {
+/// Says in the log what a collection did.
+pub(crate) fn report(collected: &Collected) {
     tracing::info!(
         condemned = collected.condemned.contents,
         removed = collected.removed.contents,

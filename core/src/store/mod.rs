@@ -16,6 +16,7 @@ mod record;
 mod undo;
 mod upstream;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::path::PathBuf;
@@ -224,6 +225,9 @@ pub enum Committed {
     },
 }
 
+/// How often a commit is made again that others got in before, and that they do not concern.
+const BESIDE: usize = 100;
+
 /// A mirror's content and names. Every future is `Send` and needs no particular runtime.
 pub trait Store: Send + Sync {
     /// Bytes taken in and verified, not yet readable. Dropping it gives up the bytes.
@@ -304,4 +308,42 @@ pub trait Store: Send + Sync {
         expected: u64,
         batch: Batch,
     ) -> impl Future<Output = Result<Committed, StoreError>> + Send;
+
+    /// [`Store::commit`] of a batch that was judged by nothing but what `judged_by` says of: what
+    /// others committed to other names since `expected` is no conflict. So what takes long to
+    /// judge comes through beside others that never rest. What the batch itself changes
+    /// always counts.
+    fn commit_beside(
+        &self,
+        expected: u64,
+        batch: Batch,
+        judged_by: &(dyn Fn(&Unit) -> bool + Sync),
+    ) -> impl Future<Output = Result<Committed, StoreError>> + Send {
+        async move {
+            let touched: BTreeSet<Unit> = batch.changes.iter().map(Change::unit).collect();
+            let mut expected = expected;
+            for _ in 0..BESIDE {
+                let newest = match self.commit(expected, batch.clone()).await? {
+                    Committed::Conflict { newest } if newest > expected => newest,
+                    done => return Ok(done),
+                };
+                for number in expected + 1..=newest {
+                    // one that is there no more may have changed anything
+                    let record = self.record(number).await?;
+                    let counts = record.is_none_or(|record| {
+                        let mut changes = record.changes.iter();
+                        changes.any(|recorded| {
+                            let unit = recorded.change.unit();
+                            touched.contains(&unit) || judged_by(&unit)
+                        })
+                    });
+                    if counts {
+                        return Ok(Committed::Conflict { newest });
+                    }
+                }
+                expected = newest;
+            }
+            Ok(Committed::Conflict { newest: expected })
+        }
+    }
 }

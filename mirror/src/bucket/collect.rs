@@ -12,12 +12,16 @@ use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
 
 use super::log::Appended;
-use super::state::State;
+use super::state::{APART, State};
 use super::{AT_ONCE, BucketStore, TRIES, keys};
 use crate::store::{Touched, touch_record};
 
 /// How much content one entry gives up.
 const SWEPT_AT_ONCE: usize = 500;
+
+/// How much one entry puts on the list: written in a few milliseconds, or others would always get
+/// in before.
+const LISTED_AT_ONCE: usize = 2000;
 
 /// What commits after some state touched, read as far as is needed.
 struct Follow {
@@ -29,14 +33,7 @@ impl BucketStore {
     async fn follow(&self, follow: &mut Follow, newest: u64) -> Result<(), StoreError> {
         while follow.upto < newest {
             let number = follow.upto + 1;
-            let entry = self
-                .log
-                .entry(number)
-                .await?
-                .ok_or_else(|| StoreError::Damaged {
-                    path: self.bucket.place_of(&keys::commit(number)).into(),
-                    why: "it is not there, and later commits are".to_owned(),
-                })?;
+            let entry = self.log.require(number).await?;
             touch_record(&mut follow.touched, &entry.record);
             follow.touched.contents.extend(entry.rescued);
             follow.upto = number;
@@ -231,22 +228,29 @@ impl Collect for BucketStore {
     }
 
     async fn condemn(&self, garbage: BTreeSet<Garbage>) -> Result<(), StoreError> {
+        let mut tries = 0;
         let mut state = self.log.read_on(Duration::ZERO).await?;
-        for _ in 0..TRIES {
+        while tries < TRIES {
+            let now = Time::now();
             let known = &state.condemned;
-            let added = garbage
-                .iter()
-                .filter(|garbage| !known.contains_key(garbage));
-            let forgotten = known.keys().filter(|known| !garbage.contains(known));
-            let mut entry = self.log.empty(&state, Cause::Collect, Time::now())?;
-            entry.condemned = added.cloned().collect();
-            entry.forgotten = forgotten.cloned().collect();
+            // a time far ahead is one of a clock that is wrong: its grace would last for ever
+            let counts = |garbage: &Garbage| {
+                let since = known.get(garbage);
+                since.is_some_and(|since| since.at <= now.plus(APART))
+            };
+            let added = garbage.iter().filter(|garbage| !counts(garbage));
+            let added: Vec<Garbage> = added.take(LISTED_AT_ONCE).cloned().collect();
+            let gone = known.keys().filter(|known| !garbage.contains(known));
+            let again = added.iter().filter(|added| known.contains_key(added));
+            let mut entry = self.log.empty(&state, Cause::Collect, now)?;
+            entry.forgotten = gone.take(LISTED_AT_ONCE).chain(again).cloned().collect();
+            entry.condemned = added;
             if entry.condemned.is_empty() && entry.forgotten.is_empty() {
                 return Ok(());
             }
             match self.log.append(&state, entry).await? {
-                Appended::Done(_) => return Ok(()),
-                Appended::Conflict(newer) => state = newer,
+                Appended::Done(newer) => (state, tries) = (newer, 0),
+                Appended::Conflict(newer) => (state, tries) = (newer, tries + 1),
             }
         }
         Err(self.crowded())

@@ -3,7 +3,6 @@
 //! An object appears in one step, when a put or the last step of an upload in parts is done.
 //! So nothing is written before its hash is known to be right but parts, which nobody can read.
 
-use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::keys;
 use super::objects::{Bucket, Parts};
+use super::remembered::Remembered;
 use super::state::State;
 
 /// A part of large content has at least as much.
@@ -36,7 +36,7 @@ const IN_MEMORY: u32 = 64 * 1024 * 1024;
 /// is made again, so that it is not refused for those whose own requests fail.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Content remembered as being there: 100 bytes each.
+/// Content remembered as being there, at least so much of the newest: 100 bytes each.
 const REMEMBERED: usize = 100_000;
 
 /// What is on its way into the bucket.
@@ -46,7 +46,7 @@ pub(super) struct Contents {
     /// Bytes that more content may take of the memory.
     room: Arc<Semaphore>,
     all_of_it: u32,
-    seen: Arc<Mutex<HashMap<Digest, Seen>>>,
+    seen: Arc<Mutex<Remembered<Digest, Seen>>>,
 }
 
 /// Content that was seen, and is there until a commit says that it was removed.
@@ -91,7 +91,7 @@ impl Contents {
             bucket,
             room: Arc::new(Semaphore::new(bytes as usize)),
             all_of_it: bytes,
-            seen: Arc::default(),
+            seen: Arc::new(Mutex::new(Remembered::new(REMEMBERED))),
         }
     }
 
@@ -126,7 +126,7 @@ impl Contents {
         digest: &Digest,
     ) -> Result<Option<u64>, StoreError> {
         let removed = state.removed(digest);
-        let seen = self.seen().get(digest).copied();
+        let seen = self.seen().get(digest);
         if let Some(seen) = seen.filter(|seen| seen.removed == removed) {
             return Ok(Some(seen.size));
         }
@@ -139,19 +139,15 @@ impl Contents {
 
     /// Forgets that content was seen: somebody did not find it.
     pub(super) fn doubt(&self, digest: &Digest) {
-        self.seen().remove(digest);
+        self.seen().forget(digest);
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Seen>> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Remembered<Digest, Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn saw(&self, digest: Digest, seen: Seen) {
-        let mut all = self.seen();
-        if all.len() >= REMEMBERED {
-            all.clear();
-        }
-        all.insert(digest, seen);
+        self.seen().note(digest, seen, 1);
     }
 
     /// Takes content in.

@@ -7,12 +7,15 @@ use std::time::Duration;
 use kubepkg_core::time::Time;
 
 use super::{BucketStore, Spool};
-use crate::keeper::Settings;
+use crate::keeper::{Settings, report};
 use crate::store::Collecting;
 use crate::told::told;
 
 /// How often it is looked whether a collection is due: replicas share the time of the last one.
 const LOOK: Duration = Duration::from_secs(60);
+
+/// How long is waited after a collection that failed: each reads all of the bucket's list.
+const AFTER_FAILURE: Duration = Duration::from_secs(10 * 60);
 
 /// How often abandoned uploads are looked for.
 const UPLOADS_EVERY: Duration = Duration::from_secs(10 * 60);
@@ -38,8 +41,11 @@ async fn collect(store: &BucketStore, settings: Settings) {
     if settings.every.is_zero() {
         return std::future::pending().await;
     }
+    let look = LOOK.min(settings.every);
+    let mut wait = look;
     loop {
-        tokio::time::sleep(LOOK.min(settings.every)).await;
+        tokio::time::sleep(wait).await;
+        wait = look;
         // the time of the last one may be that of another replica
         if let Err(error) = store.names().await {
             tracing::warn!(error = %told(&error), task = "collection", "it is tried again later");
@@ -58,14 +64,11 @@ async fn collect(store: &BucketStore, settings: Settings) {
             ..Collecting::new(now)
         };
         match store.collect(collecting).await {
-            Ok(Some(collected)) => tracing::info!(
-                condemned = collected.condemned.contents,
-                removed = collected.removed.contents,
-                bytes = collected.removed.bytes,
-                "collected"
-            ),
+            Ok(Some(collected)) => report(&collected),
             Ok(None) => {}
             Err(error) => {
+                // the next one begins from the start
+                wait = AFTER_FAILURE.min(settings.every);
                 tracing::warn!(error = %told(&error), task = "collection", "it is tried again later");
             }
         }

@@ -11,6 +11,9 @@ pub(super) const PROBE: &str = "probe";
 /// The commit records.
 pub(super) const COMMITS: &str = "commits";
 
+/// The text of large commits.
+pub(super) const APART: &str = "apart";
+
 /// All names as of one commit.
 pub(super) const NAMES: &str = "names";
 
@@ -25,6 +28,19 @@ pub(super) fn commit(number: u64) -> String {
 /// All names as of a commit.
 pub(super) fn names(number: u64) -> String {
     format!("{NAMES}/{number:020}.json")
+}
+
+/// The text of a large commit, written after commit `after`.
+pub(super) fn apart(after: u64, by: &str) -> String {
+    format!("{APART}/{after:020}-{by}.json")
+}
+
+/// The number in the key of such a text.
+pub(super) fn apart_after(key: &str) -> Option<u64> {
+    let (_, name) = key.rsplit_once('/')?;
+    let (digits, _) = name.split_once('-')?;
+    let all = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    all.then(|| digits.parse().ok())?
 }
 
 /// A lease.
@@ -110,6 +126,9 @@ mod tests {
         assert_eq!(number_of(&commit(7)), Some(7));
         assert!(commit(9) < commit(10) && names(99) < names(100));
         assert_eq!(number_of(&commit(u64::MAX)), Some(u64::MAX));
+        assert_eq!(apart_after(&apart(7, "ab")), Some(7));
+        assert_eq!(number_of(&apart(7, "ab")), None);
+        assert_eq!(apart_after(&commit(7)), None);
         for other in [
             "commits/7.json",
             "commits/",

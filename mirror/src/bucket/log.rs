@@ -12,10 +12,10 @@ use super::objects::{Bucket, Doubt};
 use super::outage::Outage;
 use super::snapshot;
 use super::state::{Entry, State};
-use crate::store::{decode_sealed, encode_sealed};
+use super::written::{self, Limits, Prepared};
 
-/// Bytes of an entry at most: an import of 100 000 manifests has 60 MB.
-const MOST: u64 = 1024 * 1024 * 1024;
+/// Entries at most that are read before one that came too late is offered again.
+const PASSED: usize = 1000;
 
 /// How often an entry is written again whose fate nobody knows.
 const TRIES: usize = 3;
@@ -31,37 +31,42 @@ pub(super) struct Log {
     /// Who reads on; the others wait for it.
     reading: tokio::sync::Mutex<()>,
     outage: Outage,
+    limits: Limits,
 }
 
 struct Current {
     state: Arc<State>,
     /// The server was asked for a newer one not before this.
     asked: Option<Instant>,
-    /// The newest state that is kept in an object, as far as is known.
-    kept: u64,
 }
 
 /// How an entry fared.
 pub(super) enum Appended {
     /// It is there, and this is the state after it.
     Done(Arc<State>),
-    /// Another one has its number, and this is the state after all that are there.
+    /// Another one has its number, and this is the state after those that are there.
     Conflict(Arc<State>),
+}
+
+/// The same, with what there is where another one was faster.
+pub(super) enum Offer<T> {
+    Done(Arc<State>),
+    Conflict(Arc<State>, T),
 }
 
 impl Log {
     /// Reads all of it.
-    pub(super) async fn open(bucket: Bucket) -> Result<Log, StoreError> {
-        let state = snapshot::newest(&bucket, u64::MAX).await?;
+    pub(super) async fn open(bucket: Bucket, limits: Limits) -> Result<Log, StoreError> {
+        let state = snapshot::newest(&bucket, u64::MAX, limits).await?;
         let log = Log {
             bucket,
             current: RwLock::new(Current {
-                kept: state.sequence(),
                 state: Arc::new(state),
                 asked: None,
             }),
             reading: tokio::sync::Mutex::default(),
             outage: Outage::default(),
+            limits,
         };
         log.read_on(Duration::ZERO).await?;
         Ok(log)
@@ -175,51 +180,34 @@ impl Log {
         if current.state.sequence() < state.sequence() {
             current.state = state;
         }
-        let newest = Arc::clone(&current.state);
-        if newest.sequence() >= current.kept + KEPT_EVERY {
-            current.kept = newest.sequence();
-            drop(current);
-            snapshot::keep(&self.bucket, Arc::clone(&newest));
-        }
-        newest
+        Arc::clone(&current.state)
     }
 
     /// An entry.
     pub(super) async fn entry(&self, number: u64) -> Result<Option<Entry>, StoreError> {
-        let key = keys::commit(number);
-        let Some(bytes) = self.bucket.get(&key, MOST).await? else {
-            return Ok(None);
-        };
-        let damaged = |why: String| StoreError::Damaged {
-            path: self.bucket.place_of(&key).into(),
-            why,
-        };
-        let entry: Entry = decode_sealed(&bytes).map_err(damaged)?;
-        match entry.record.number == number {
-            true => Ok(Some(entry)),
-            false => Err(damaged(format!(
-                "it says that it is commit {}",
-                entry.record.number
-            ))),
-        }
+        written::read(&self.bucket, number, self.limits).await
+    }
+
+    /// An entry that must be there, for later ones are.
+    pub(super) async fn require(&self, number: u64) -> Result<Entry, StoreError> {
+        let entry = self.entry(number).await?;
+        entry.ok_or_else(|| StoreError::Damaged {
+            path: self.bucket.place_of(&keys::commit(number)).into(),
+            why: "it is not there, and later commits are".to_owned(),
+        })
     }
 
     /// The state right after commit `number`, which is then kept in an object.
     pub(super) async fn at(&self, number: u64) -> Result<Arc<State>, StoreError> {
-        let mut state = snapshot::newest(&self.bucket, number).await?;
+        let mut state = snapshot::newest(&self.bucket, number, self.limits).await?;
         if state.sequence() == number {
             return Ok(Arc::new(state));
         }
         while state.sequence() < number {
-            let next = state.sequence() + 1;
-            let entry = self.entry(next).await?.ok_or_else(|| StoreError::Damaged {
-                path: self.bucket.place_of(&keys::commit(next)).into(),
-                why: "it is not there, and later commits are".to_owned(),
-            })?;
-            state = state.apply(&entry);
+            state = state.apply(&self.require(state.sequence() + 1).await?);
         }
         let state = Arc::new(state);
-        snapshot::write(&self.bucket, Arc::clone(&state)).await?;
+        self.keep(Arc::clone(&state)).await?;
         Ok(state)
     }
 
@@ -240,10 +228,39 @@ impl Log {
         before: &Arc<State>,
         entry: Entry,
     ) -> Result<Appended, StoreError> {
+        let prepared = self.prepare(entry).await?;
+        Ok(match self.offer(before, prepared).await? {
+            Offer::Done(state) => Appended::Done(state),
+            Offer::Conflict(state, _) => Appended::Conflict(state),
+        })
+    }
+
+    /// Writes what of an entry is too much to be written while others wait.
+    pub(super) async fn prepare(&self, entry: Entry) -> Result<Prepared, StoreError> {
+        written::prepare(&self.bucket, entry, self.limits).await
+    }
+
+    /// [`Log::append`]; an entry that came too late is given back, with those that were faster.
+    pub(super) async fn offer(
+        self: &Arc<Self>,
+        before: &Arc<State>,
+        prepared: Prepared,
+    ) -> Result<Offer<(Prepared, Vec<Entry>)>, StoreError> {
         let (log, before) = (Arc::clone(self), Arc::clone(before));
-        let task = self
-            .bucket
-            .spawn(async move { log.write(&before, &entry).await });
+        let task = self.bucket.spawn(async move {
+            let mut prepared = prepared;
+            let written = log.write(&before, &prepared.entry).await;
+            if matches!(
+                written,
+                Ok(Offer::Done(_)) | Err(StoreError::Unsettled { .. })
+            ) {
+                prepared.stays();
+            }
+            Ok(match written? {
+                Offer::Done(state) => Offer::Done(state),
+                Offer::Conflict(state, faster) => Offer::Conflict(state, (prepared, faster)),
+            })
+        });
         match task.await {
             Ok(done) => done,
             Err(error) => Err(StoreError::Io {
@@ -254,22 +271,22 @@ impl Log {
         }
     }
 
-    async fn write(&self, before: &State, entry: &Entry) -> Result<Appended, StoreError> {
+    async fn write(&self, before: &State, entry: &Entry) -> Result<Offer<Vec<Entry>>, StoreError> {
         let number = entry.record.number;
         let key = keys::commit(number);
-        let bytes = encode_sealed(std::path::Path::new(&key), entry)?;
-        let bytes = bytes::Bytes::from(bytes);
+        let bytes = written::encode(entry)?;
         let mut open = None;
         for _ in 0..TRIES {
             match self.bucket.create(&key, bytes.clone()).await {
-                Ok(true) => return Ok(Appended::Done(self.bring(Arc::new(before.apply(entry))))),
+                Ok(true) => return Ok(Offer::Done(self.wrote(before, entry))),
                 Ok(false) => {
                     // perhaps this one, written by a request whose answer was lost
-                    let there = self.entry(number).await?;
-                    if there.is_some_and(|there| there.by == entry.by) {
-                        return Ok(Appended::Done(self.bring(Arc::new(before.apply(entry)))));
+                    let (there, next) = tokio::join!(self.require(number), self.entry(number + 1));
+                    let there = there?;
+                    if there.by == entry.by {
+                        return Ok(Offer::Done(self.wrote(before, entry)));
                     }
-                    return Ok(Appended::Conflict(self.read_on(Duration::ZERO).await?));
+                    return self.pass(before, there, next?).await;
                 }
                 Err((Doubt::Refused, error)) => match open {
                     // an earlier try may still come through
@@ -293,6 +310,44 @@ impl Log {
                 }),
             }),
         }
+    }
+
+    /// Reads those that were faster: `there`, `next`, and whatever follows.
+    async fn pass(
+        &self,
+        before: &State,
+        there: Entry,
+        mut next: Option<Entry>,
+    ) -> Result<Offer<Vec<Entry>>, StoreError> {
+        let mut state = before.apply(&there);
+        let mut faster = vec![there];
+        while let Some(entry) = next.take() {
+            state = state.apply(&entry);
+            faster.push(entry);
+            // as many as others can write while these are read would be no end
+            if faster.len() < PASSED {
+                next = self.entry(state.sequence() + 1).await?;
+            }
+        }
+        Ok(Offer::Conflict(self.bring(Arc::new(state)), faster))
+    }
+
+    /// The state after an entry this replica wrote. Of all replicas only that one keeps it in an
+    /// object where that is due; should it die before, another one does half a turn later.
+    fn wrote(&self, before: &State, entry: &Entry) -> Arc<State> {
+        let state = Arc::new(before.apply(entry));
+        let since = state.sequence() % KEPT_EVERY;
+        if since == 0 {
+            snapshot::keep(&self.bucket, Arc::clone(&state), self.limits);
+        } else if since == KEPT_EVERY / 2 {
+            snapshot::keep_if_late(&self.bucket, Arc::clone(&state), self.limits);
+        }
+        self.bring(state)
+    }
+
+    /// Keeps a state in an object.
+    pub(super) async fn keep(&self, state: Arc<State>) -> Result<(), StoreError> {
+        snapshot::write(&self.bucket, state, self.limits).await
     }
 }
 

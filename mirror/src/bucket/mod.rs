@@ -5,6 +5,7 @@
 //! ```text
 //! kubepkg-bucket.json                     says that this is a store, and its version
 //! commits/<n>.json                        the log: commit records, numbered without gaps
+//! apart/<n>-<word>.json                   the text of a large one, begun after commit n
 //! names/<n>.json                          all names as of commit n; every 128 commits
 //! blobs/<algorithm>/<2 hex>/<hex>         content
 //! blobs/<algorithm>/<2 hex>/<hex>.<n>     content that commit n removed, and that came back
@@ -22,6 +23,10 @@
 //! reads little. An entry carries a random word of its writer, so one whose answer was lost
 //! finds out whether it was written. Where even that cannot be asked, the answer is
 //! [`StoreError::Unsettled`].
+//!
+//! A large entry would never come through beside many small ones. So its content is looked for, and
+//! its text written, before its turn ([`written`]); and where those before it touch nothing it was
+//! judged by, it is only numbered anew.
 //!
 //! A reader asks for entry `n+1` at most once a second, before each change, and before it
 //! says that something is not here, which lists do by what they leave out; the answer nearly
@@ -69,7 +74,11 @@
 //! of four at once on one key the last was now and then answered after 1 s, as that server lets
 //! them wait for each other. Source: design page "mirror", "Store".
 
+mod check;
+mod children;
+mod claim;
 mod collect;
+mod commit;
 mod content;
 mod keeping;
 mod keys;
@@ -78,6 +87,7 @@ mod log;
 mod move_in;
 mod objects;
 mod outage;
+mod remembered;
 mod run;
 mod s3;
 mod said;
@@ -89,6 +99,7 @@ mod spool;
 mod state;
 #[cfg(test)]
 mod tests;
+mod written;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -98,11 +109,12 @@ use futures_util::StreamExt as _;
 use kubepkg_core::Digest;
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{
-    Batch, Body, Cause, Change, Committed, Names, Record, Repository, SiteEntry, Store, StoreError,
+    Batch, Body, Cause, Committed, Names, Record, Repository, SiteEntry, Store, StoreError, Unit,
 };
 use kubepkg_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use self::children::Children;
 use self::content::Contents;
 pub use self::content::Staged;
 pub use self::keeping::keep;
@@ -115,9 +127,8 @@ pub use self::s3::S3;
 pub use self::serving::Replica;
 pub use self::spool::Spool;
 use self::state::State;
-use crate::store::needed::{is_there, needed};
+use self::written::Limits;
 use crate::store::{decode_sealed, encode_sealed};
-use crate::told::told;
 
 /// The version of the layout this code reads and writes.
 const VERSION: u32 = 1;
@@ -161,6 +172,8 @@ pub struct BucketStore {
     log: Arc<Log>,
     contents: Contents,
     leases: Leases,
+    children: Children,
+    limits: Limits,
 }
 
 impl std::fmt::Debug for BucketStore {
@@ -172,13 +185,23 @@ impl std::fmt::Debug for BucketStore {
 impl BucketStore {
     /// Opens the store in `bucket` and reads its names.
     pub async fn open(bucket: Bucket, mode: BucketMode) -> Result<BucketStore, StoreError> {
+        BucketStore::open_within(bucket, mode, Limits::default()).await
+    }
+
+    async fn open_within(
+        bucket: Bucket,
+        mode: BucketMode,
+        limits: Limits,
+    ) -> Result<BucketStore, StoreError> {
         if !BucketStore::is_in(&bucket).await? {
             if mode == BucketMode::Open {
-                return Err(unusable(
-                    &bucket,
-                    "there is no store in it; make one with the first import, with `mirror copy \
-                     --from DIR --to` or with `mirror serve --new-store`",
-                ));
+                let place = bucket.place();
+                let why = format!(
+                    "there is no store in it; make one with the first import (`bundle import FILE \
+                     --store {place}`), with `mirror copy --from DIR --to {place}` or with `mirror \
+                     serve --store {place} --new-store`"
+                );
+                return Err(unusable(&bucket, &why));
             }
             let mark = Mark {
                 format: FORMAT.to_owned(),
@@ -192,9 +215,11 @@ impl BucketStore {
         }
         honours_conditions(&bucket).await?;
         Ok(BucketStore {
-            log: Arc::new(Log::open(bucket.clone()).await?),
+            log: Arc::new(Log::open(bucket.clone(), limits).await?),
             contents: Contents::new(bucket.clone()),
             leases: Leases::default(),
+            children: Children::default(),
+            limits,
             bucket,
         })
     }
@@ -315,24 +340,6 @@ impl BucketStore {
         }
         Err(self.crowded())
     }
-
-    /// Checks that all content the changes name is here in this state.
-    async fn check_content(
-        &self,
-        state: &State,
-        after: &Names,
-        changes: &[Change],
-    ) -> Result<(), StoreError> {
-        let looking = needed(changes, after)?.into_iter();
-        let looking = looking.map(|(digest, size)| async move {
-            is_there(digest, size, self.contents.size(state, &digest).await?)
-        });
-        let mut looked = futures_util::stream::iter(looking).buffer_unordered(AT_ONCE);
-        while let Some(found) = looked.next().await {
-            found?;
-        }
-        Ok(())
-    }
 }
 
 /// Everything rests on a record that is created only where there is none. A server, or a proxy
@@ -424,35 +431,15 @@ impl Store for BucketStore {
     }
 
     async fn commit(&self, expected: u64, batch: Batch) -> Result<Committed, StoreError> {
-        batch.check()?;
-        let mut state = self.log.known();
-        if state.sequence() < expected {
-            state = self.log.read_on(Duration::ZERO).await?;
-        }
-        if state.sequence() != expected {
-            let newest = state.sequence();
-            return Ok(Committed::Conflict { newest });
-        }
-        let mut after = Names::clone(&state.names);
-        let mut entry = self.log.empty(&state, batch.cause, batch.at)?;
-        let number = entry.record.number;
-        let changes = batch.changes.iter();
-        entry.record.changes = changes.map(|change| after.apply(change, number)).collect();
-        self.check_content(&state, &after, &batch.changes).await?;
-        match self.log.append(&state, entry).await? {
-            Appended::Done(state) => {
-                // collection asks for it; where this fails it is made from the records
-                if state.imports.contains(&number)
-                    && state.sequence() == number
-                    && let Err(error) = snapshot::write(&self.bucket, state).await
-                {
-                    tracing::warn!(error = %told(&error), "the names are kept another time");
-                }
-                Ok(Committed::Done(number))
-            }
-            Appended::Conflict(state) => Ok(Committed::Conflict {
-                newest: state.sequence(),
-            }),
-        }
+        self.commit_after(expected, batch, None).await
+    }
+
+    async fn commit_beside(
+        &self,
+        expected: u64,
+        batch: Batch,
+        judged_by: &(dyn Fn(&Unit) -> bool + Sync),
+    ) -> Result<Committed, StoreError> {
+        self.commit_after(expected, batch, Some(judged_by)).await
     }
 }

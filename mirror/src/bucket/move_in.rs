@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use kubepkg_core::Digest;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::store::{
-    Batch, Body, Cause, Change, Committed, FileRange, Names, Store as _, StoreError,
+    Batch, Body, Cause, Change, Committed, FileRange, Names, Store as _, StoreError, Unit,
 };
 use kubepkg_core::time::Time;
 
@@ -129,7 +129,13 @@ pub async fn move_in(
             },
             changes,
         };
-        if let Committed::Done(number) = to.commit(sequence, batch).await? {
+        let judged_by = |unit: &Unit| match unit {
+            Unit::Repository(name) => names.repositories.contains_key(name),
+            Unit::Site(folder) => names.sites.contains_key(folder),
+            Unit::Trust(entry) => names.trust.contains_key(entry),
+        };
+        let committed = to.commit_beside(sequence, batch, &judged_by).await?;
+        if let Committed::Done(number) = committed {
             moved.commit = Some(number);
             return Ok(moved);
         }

@@ -6,23 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubepkg_core::Digest;
-use kubepkg_core::manifest::MAX_MANIFEST;
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{Cause, Claim, Collect as _, Garbage, StoreError, Swept};
+use kubepkg_core::store::{
+    Change, Claim, Collect as _, Garbage, Names, Record, StoreError, Swept, Wait,
+};
 use kubepkg_core::time::Time;
 
-use super::log::Appended;
-use super::state::{Collector, State};
+use super::state::State;
 use super::{BucketStore, keys};
 use crate::store::mark::{self, Kept, Marked, Reading};
 use crate::store::{Amount, Collected, Collecting};
-
-/// For how many seconds nobody else begins. A collection that takes longer goes on: two at once
-/// only do the same work twice.
-const ALONE: i64 = 3600;
-
-/// Reads what a manifest names, on threads that may wait.
-type Reader = Box<dyn FnMut(&Digest) -> Option<Vec<Digest>> + Send>;
 
 /// What is reachable.
 struct Reached {
@@ -30,108 +23,39 @@ struct Reached {
     repositories: BTreeMap<RepositoryName, Marked>,
 }
 
+/// What lies in the bucket.
+#[derive(Default)]
+struct Listed {
+    /// Content nothing wants, with its size.
+    unnamed: HashMap<Digest, u64>,
+    /// Content no name needs, and going back to an import does.
+    kept: Amount,
+}
+
 impl BucketStore {
-    /// When this store was collected last; `None` where nobody knows.
-    pub fn last_collected(&self) -> Option<Time> {
-        self.log.known().collected
-    }
-
-    /// Collects: takes what an earlier collection condemned and nobody wanted since, and
-    /// condemns what nothing reaches now. `None` while another replica does.
-    pub async fn collect(&self, collecting: Collecting) -> Result<Option<Collected>, StoreError> {
-        let by = super::log::random(&self.bucket)?;
-        let until = |at: Time, seconds| Collector {
-            by: by.clone(),
-            until: at.plus(seconds),
-        };
-        if !self.say_who_collects(|at| until(at, ALONE), true).await? {
-            return Ok(None);
-        }
-        let collected = self.collect_now(&collecting).await;
-        // also where it failed, so that another replica can try
-        self.say_who_collects(|at| until(at, 0), false).await?;
-        collected.map(Some)
-    }
-
-    /// Says who collects; `false` when another replica does, and `only_if_free`.
-    async fn say_who_collects(
+    /// One collection, whoever else collects.
+    pub(super) async fn collect_now(
         &self,
-        collector: impl Fn(Time) -> Collector,
-        only_if_free: bool,
-    ) -> Result<bool, StoreError> {
-        let mut state = self.log.read_on(Duration::ZERO).await?;
-        for _ in 0..super::TRIES {
-            let now = Time::now();
-            let other = state.collector.as_ref();
-            if only_if_free && other.is_some_and(|other| other.until > now) {
-                return Ok(false);
-            }
-            let mut entry = self.log.empty(&state, Cause::Collect, now)?;
-            entry.collector = Some(collector(now));
-            match self.log.append(&state, entry).await? {
-                Appended::Done(_) => return Ok(true),
-                Appended::Conflict(newer) => state = newer,
-            }
-        }
-        Err(self.crowded())
-    }
-
-    async fn collect_now(&self, collecting: &Collecting) -> Result<Collected, StoreError> {
+        collecting: &Collecting,
+    ) -> Result<Collected, StoreError> {
         let before = self.log.read_on(Duration::ZERO).await?;
-        let mut kept = Kept::default();
-        let imports = before.imports.iter().rev().take(collecting.keep_imports);
-        for number in imports {
-            let left = self.log.at(*number).await?;
-            kept.add_without(&left.names, |_, _| false);
-        }
-        let kept = Arc::new(kept);
-        let mut reading: Reading<Reader> = Reading::new(self.reader(&before));
+        let kept = Arc::new(self.kept(&before, collecting.keep_imports).await?);
         let mut reached = Reached {
             kept: Arc::clone(&kept),
             repositories: BTreeMap::new(),
         };
-        let all: Vec<RepositoryName> = before.names.repositories.keys().cloned().collect();
-        for name in &all {
-            let given_up = condemned(&before, name);
-            let marked;
-            (marked, reading) = self.mark(&before, name, &kept, given_up, reading).await?;
+        for name in before.names.repositories.keys() {
+            let given_up = given_up(&before, name, collecting.untagged);
+            let marked = self.mark(&before, name, &kept, given_up).await?;
             reached
                 .repositories
                 .extend(marked.map(|m| (name.clone(), m)));
         }
         let mut report = Collected::new(collecting, &reached.repositories, &kept);
-
-        // names first: each repository judged again right before
-        let holds = |garbage: &Garbage| before.condemned.contains_key(garbage);
-        let due = reached.repositories.iter();
-        let due: Vec<RepositoryName> = due
-            .filter(|(_, marked)| marked.garbage.iter().any(holds))
-            .map(|(name, _)| name.clone())
-            .collect();
         let mut swept = Swept::default();
-        for name in due {
-            let state = self.log.read_on(Duration::ZERO).await?;
-            let leased = self.leases.oldest(&self.bucket).await?;
-            let marked;
-            let may_go = may_go(&state, &name, collecting.grace, leased);
-            (marked, reading) = self.mark(&state, &name, &kept, may_go, reading).await?;
-            let Some(marked) = marked else { continue };
-            let now = self
-                .sweep(
-                    state.sequence(),
-                    marked.garbage,
-                    collecting.grace,
-                    collecting.at,
-                )
+        if !collecting.dry_run {
+            self.take_due_names(&before, collecting, &mut reached, &mut swept)
                 .await?;
-            // as it is from now on, for what is condemned
-            let marked;
-            let given_up = condemned(&before, &name);
-            (marked, reading) = self.mark(&state, &name, &kept, given_up, reading).await?;
-            reached
-                .repositories
-                .extend(marked.map(|m| (name.clone(), m)));
-            add(&mut swept, now);
         }
         let marked = reached.repositories.values();
         let mut garbage: BTreeSet<Garbage> = marked
@@ -143,17 +67,20 @@ impl BucketStore {
 
         // content the names reached that the marking saw, and names that came since
         let state = self.log.read_on(Duration::ZERO).await?;
-        let wanted = mark::wanted(&reached.kept, &reached.repositories, &state.names, &garbage);
-        let sizes = self.unnamed(&state, &wanted).await?;
-        let bytes = |digest: &Digest| Garbage {
-            digest: *digest,
-            claim: Claim::Bytes,
-        };
-        let listed = sizes.keys().map(bytes).filter(holds).collect();
-        let now = self
-            .sweep(state.sequence(), listed, collecting.grace, collecting.at)
+        let wanted = mark::wanted(&kept, &reached.repositories, &state.names, &garbage);
+        let listed = self
+            .listed(&state, &wanted, &kept, collecting.dry_run)
             .await?;
-        add(&mut swept, now);
+        let sizes = listed.unnamed;
+        report.kept_for_imports = listed.kept;
+        let holds = |garbage: &Garbage| before.condemned.contains_key(garbage);
+        if !collecting.dry_run {
+            let due = sizes.keys().map(bytes).filter(holds).collect();
+            let now = self
+                .sweep(state.sequence(), due, collecting.grace, collecting.at)
+                .await?;
+            add(&mut swept, now);
+        }
         let removed: HashSet<Digest> = swept.contents.iter().map(|(digest, _)| *digest).collect();
         let left = sizes.keys().filter(|digest| !removed.contains(*digest));
         garbage.extend(left.map(bytes));
@@ -163,9 +90,113 @@ impl BucketStore {
             bytes: swept.contents.iter().map(|(_, size)| size).sum(),
         };
         report.condemn(&garbage, holds, &sizes);
-        self.condemn(garbage).await?;
+        if collecting.dry_run {
+            let leased = self.leases.oldest(&self.bucket).await?;
+            for garbage in garbage.iter().filter(|garbage| holds(garbage)) {
+                match state.judge(garbage, Time::now(), collecting.grace, leased) {
+                    Ok(()) => report.would_remove(garbage, &sizes),
+                    Err(wait) => swept.waiting.push((garbage.clone(), wait)),
+                }
+            }
+        } else {
+            self.condemn(garbage).await?;
+            self.sweep_apart(&state).await?;
+        }
         report.wait(&swept.waiting, &sizes);
         Ok(report)
+    }
+
+    /// The records of imports, the newest first. This thread waits for each: not one of a runtime
+    /// that has others to serve.
+    pub(crate) fn imports(&self) -> impl Iterator<Item = Result<Record, StoreError>> + use<> {
+        let store = self.clone();
+        let numbers = self.log.known().imports.to_vec();
+        numbers.into_iter().rev().map(move |number| {
+            let log = Arc::clone(&store.log);
+            let entry = store
+                .bucket
+                .wait(async move { log.require(number).await })?;
+            Ok(entry.record)
+        })
+    }
+
+    /// Content that is kept so that one of the last `imports` imports can be gone back to.
+    pub async fn kept_for_imports(&self, imports: usize) -> Result<HashSet<Digest>, StoreError> {
+        let state = self.log.read_on(Duration::ZERO).await?;
+        Ok(self.kept(&state, imports).await?.contents())
+    }
+
+    /// What the last imports left, but for what a prune took since.
+    async fn kept(&self, state: &Arc<State>, imports: usize) -> Result<Kept, StoreError> {
+        let mut kept = Kept::default();
+        let mut pruned = HashSet::new();
+        let mut prunes = state.prunes.iter().rev().peekable();
+        for number in state.imports.iter().rev().take(imports) {
+            while let Some(prune) = prunes.next_if(|prune| *prune > number) {
+                let record = self.log.require(*prune).await?.record;
+                pruned.extend(
+                    record
+                        .changes
+                        .iter()
+                        .filter_map(|recorded| taken(&recorded.change)),
+                );
+            }
+            let left = self.log.at(*number).await?;
+            kept.add_without(&left.names, |name, digest| {
+                pruned.contains(&(name.clone(), *digest))
+            });
+        }
+        Ok(kept)
+    }
+
+    /// Takes names that an earlier collection condemned, each repository judged again right before.
+    async fn take_due_names(
+        &self,
+        before: &Arc<State>,
+        collecting: &Collecting,
+        reached: &mut Reached,
+        swept: &mut Swept,
+    ) -> Result<(), StoreError> {
+        let holds = |garbage: &Garbage| before.condemned.contains_key(garbage);
+        let due = reached.repositories.iter();
+        let due: Vec<RepositoryName> = due
+            .filter(|(_, marked)| marked.garbage.iter().any(holds))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in due {
+            let kept = Arc::clone(&reached.kept);
+            let state = self.log.read_on(Duration::ZERO).await?;
+            let leased = self.leases.oldest(&self.bucket).await?;
+            let may_go = may_go(&state, &name, collecting.grace, leased);
+            let Some(marked) = self.mark(&state, &name, &kept, may_go).await? else {
+                continue;
+            };
+            let now = self
+                .sweep(
+                    state.sequence(),
+                    marked.garbage,
+                    collecting.grace,
+                    collecting.at,
+                )
+                .await?;
+            // as it is from now on, for what is condemned
+            let given_up = given_up(before, &name, collecting.untagged);
+            let marked = self.mark(&state, &name, &kept, given_up).await?;
+            if let Some(marked) = marked {
+                let told: BTreeSet<&Garbage> = (now.names.iter())
+                    .chain(now.waiting.iter().map(|(garbage, _)| garbage))
+                    .collect();
+                let untold = marked.garbage.iter().filter(|found| !told.contains(found));
+                let waiting = untold.filter(|found| holds(found)).map(|found| {
+                    let judged = state.judge(found, Time::now(), collecting.grace, leased);
+                    (found.clone(), judged.err().unwrap_or(Wait::Changed))
+                });
+                swept.waiting.extend(waiting);
+                reached.repositories.insert(name, marked);
+            }
+            add(swept, now);
+        }
+        Ok(())
     }
 
     /// Marks one repository as it is in `state`; `None` where there is none.
@@ -175,43 +206,32 @@ impl BucketStore {
         name: &RepositoryName,
         kept: &Arc<Kept>,
         given_up: impl Fn(&Digest) -> bool + Send + 'static,
-        mut reading: Reading<Reader>,
-    ) -> Result<(Option<Marked>, Reading<Reader>), StoreError> {
+    ) -> Result<Option<Marked>, StoreError> {
         let Some(repository) = state.names.repositories.get(name) else {
-            return Ok((None, reading));
+            return Ok(None);
         };
+        let mut children = self.children.of(&self.bucket, state, repository).await?;
         let (repository, name) = (Arc::clone(repository), name.clone());
         let kept = Arc::clone(kept);
-        self.bucket
-            .blocking(move || {
-                let kept = kept.repositories.get(&name);
-                let marked = mark::repository(&name, &repository, kept, given_up, &mut reading);
-                (Some(marked), reading)
-            })
-            .await
-    }
-
-    fn reader(&self, state: &Arc<State>) -> Reader {
-        let (store, state) = (self.clone(), Arc::clone(state));
-        Box::new(move |digest: &Digest| {
-            let key = keys::blob(digest, state.removed(digest));
-            let bucket = store.bucket.clone();
-            let got = store
-                .bucket
-                .wait(async move { bucket.get(&key, MAX_MANIFEST).await });
-            let bytes = got.ok()??;
-            digest.matches(&bytes).then(|| mark::named_by(&bytes))?
-        })
+        let marked = self.bucket.blocking(move || {
+            let kept = kept.repositories.get(&name);
+            let mut reading = Reading::new(|digest: &Digest| children.remove(digest));
+            mark::repository(&name, &repository, kept, given_up, &mut reading)
+        });
+        Ok(Some(marked.await?))
     }
 
     /// Content nothing wants, with its size. Objects that were given up and are there all the
-    /// same are removed on the way.
-    async fn unnamed(
+    /// same are removed on the way, but for a `dry_run`.
+    async fn listed(
         &self,
         state: &State,
         wanted: &HashSet<Digest>,
-    ) -> Result<HashMap<Digest, u64>, StoreError> {
-        let mut unnamed = HashMap::new();
+        kept: &Kept,
+        dry_run: bool,
+    ) -> Result<Listed, StoreError> {
+        let (named, kept) = (named(&state.names), kept.contents());
+        let mut found = Listed::default();
         let mut listed = self.bucket.list_all(keys::BLOBS);
         while let Some(some) = listed.recv().await {
             for (key, size) in some? {
@@ -219,14 +239,40 @@ impl BucketStore {
                     continue;
                 };
                 if removed < state.removed(&digest) {
-                    // its key is never used again
-                    self.bucket.delete(&key).await?;
-                } else if removed == state.removed(&digest) && !wanted.contains(&digest) {
-                    unnamed.insert(digest, size);
+                    if !dry_run {
+                        // its key is never used again
+                        self.bucket.delete(&key).await?;
+                    }
+                } else if removed == state.removed(&digest) {
+                    if !wanted.contains(&digest) {
+                        found.unnamed.insert(digest, size);
+                    } else if kept.contains(&digest) && !named.contains(&digest) {
+                        found.kept.contents += 1;
+                        found.kept.bytes += size;
+                    }
                 }
             }
         }
-        Ok(unnamed)
+        Ok(found)
+    }
+
+    /// Removes texts of commits that never came to be.
+    async fn sweep_apart(&self, state: &State) -> Result<(), StoreError> {
+        for (key, _) in self.bucket.list(keys::APART).await? {
+            let after = keys::apart_after(&key);
+            let stale = after.is_some_and(|after| after + self.limits.stale < state.sequence());
+            if stale && !state.apart.contains(&key) {
+                self.bucket.delete(&key).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes(digest: &Digest) -> Garbage {
+    Garbage {
+        digest: *digest,
+        claim: Claim::Bytes,
     }
 }
 
@@ -236,15 +282,45 @@ fn add(swept: &mut Swept, more: Swept) {
     swept.waiting.extend(more.waiting);
 }
 
-/// Whether a manifest of `name` was condemned.
-fn condemned(
+/// Every digest some name stands for.
+fn named(names: &Names) -> HashSet<Digest> {
+    let mut named = HashSet::new();
+    for repository in names.repositories.values() {
+        named.extend(repository.manifests.keys().chain(repository.blobs.keys()));
+    }
+    for site in names.sites.values() {
+        named.extend(site.files.values().map(|file| file.digest));
+    }
+    named
+}
+
+/// What a change took away.
+fn taken(change: &Change) -> Option<(RepositoryName, Digest)> {
+    match change {
+        Change::Manifest {
+            repository,
+            digest,
+            new: None,
+        }
+        | Change::Blob {
+            repository,
+            digest,
+            new: None,
+        } => Some((repository.clone(), *digest)),
+        _ => None,
+    }
+}
+
+/// Whether a manifest of `name` without a tag goes: it was condemned, or all of them go.
+fn given_up(
     state: &Arc<State>,
     name: &RepositoryName,
+    untagged: bool,
 ) -> impl Fn(&Digest) -> bool + Send + 'static {
     let (state, claim) = (Arc::clone(state), Claim::Manifest(name.clone()));
     move |digest| {
         let (digest, claim) = (*digest, claim.clone());
-        state.condemned.contains_key(&Garbage { digest, claim })
+        untagged || state.condemned.contains_key(&Garbage { digest, claim })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `names/<n>.json`: everything the commits up to `n` say together. Records say the same, so
 //! such an object may be missing, late or damaged, and costs only time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kubepkg_core::Digest;
@@ -11,13 +11,15 @@ use kubepkg_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::keys;
+use super::log::KEPT_EVERY;
 use super::objects::Bucket;
 use super::state::{Collector, Since, State};
+use super::written::Limits;
 use crate::store::{decode_sealed, encode_sealed};
 use crate::told::told;
 
-/// Bytes of such an object at most: 300 for each manifest, so more than a million of them.
-const MOST: u64 = 1024 * 1024 * 1024;
+/// Imports whose names stay: more than anybody keeps to go back to.
+const IMPORTS: usize = 16;
 
 /// How many stay: who has just listed them still finds the one it is about to read.
 const STAY: usize = 3;
@@ -34,6 +36,8 @@ struct Written<'s> {
     collector: &'s Option<Collector>,
     collected: Option<Time>,
     imports: &'s [u64],
+    prunes: &'s [u64],
+    apart: &'s BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +52,8 @@ struct Read {
     collector: Option<Collector>,
     collected: Option<Time>,
     imports: Vec<u64>,
+    prunes: Vec<u64>,
+    apart: BTreeSet<String>,
 }
 
 fn encode(state: &State) -> Result<Vec<u8>, StoreError> {
@@ -64,6 +70,8 @@ fn encode(state: &State) -> Result<Vec<u8>, StoreError> {
         collector: &state.collector,
         collected: state.collected,
         imports: &state.imports,
+        prunes: &state.prunes,
+        apart: &state.apart,
     };
     let key = keys::names(names.sequence);
     encode_sealed(std::path::Path::new(&key), &written)
@@ -83,18 +91,28 @@ fn decode(bytes: &[u8]) -> Result<State, String> {
         removed: Arc::new(read.removed.into_iter().collect()),
         collector: read.collector,
         collected: read.collected,
-        imports: read.imports,
+        imports: Arc::new(read.imports),
+        prunes: Arc::new(read.prunes),
+        apart: Arc::new(read.apart),
     })
 }
 
 /// The newest state up to commit `most` that is kept; the empty one where none can be read.
-pub(super) async fn newest(bucket: &Bucket, most: u64) -> Result<State, StoreError> {
+pub(super) async fn newest(
+    bucket: &Bucket,
+    most: u64,
+    limits: Limits,
+) -> Result<State, StoreError> {
     let listed = bucket.list(keys::NAMES).await?;
-    for (key, _) in listed.iter().rev() {
+    for (key, size) in listed.iter().rev() {
         let Some(number) = keys::number_of(key).filter(|number| *number <= most) else {
             continue;
         };
-        let Some(bytes) = bucket.get(key, MOST).await? else {
+        if *size > limits.names {
+            tracing::warn!(key, size, "this object is too large to be read");
+            continue;
+        }
+        let Some(bytes) = bucket.get(key, limits.names).await? else {
             continue;
         };
         match bucket.blocking(move || decode(&bytes)).await? {
@@ -107,24 +125,59 @@ pub(super) async fn newest(bucket: &Bucket, most: u64) -> Result<State, StoreErr
 }
 
 /// Keeps a state in the background, and removes those that nobody needs any more.
-pub(super) fn keep(bucket: &Bucket, state: Arc<State>) {
-    let task = {
-        let bucket = bucket.clone();
-        async move {
-            if let Err(error) = write(&bucket, state).await {
-                tracing::warn!(error = %told(&error), "the names are kept another time");
-            }
-        }
-    };
-    bucket.spawn(task);
+pub(super) fn keep(bucket: &Bucket, state: Arc<State>, limits: Limits) {
+    let inside = bucket.clone();
+    bucket.spawn(async move { told_of(write(&inside, state, limits).await) });
 }
 
-/// Keeps a state.
-pub(super) async fn write(bucket: &Bucket, state: Arc<State>) -> Result<(), StoreError> {
+/// The same, where the replica whose turn it was has not.
+pub(super) fn keep_if_late(bucket: &Bucket, state: Arc<State>, limits: Limits) {
+    let inside = bucket.clone();
+    bucket.spawn(async move { told_of(write_if_late(&inside, state, limits).await) });
+}
+
+/// Keeps a state where none is kept of the last [`KEPT_EVERY`] commits.
+pub(super) async fn write_if_late(
+    bucket: &Bucket,
+    state: Arc<State>,
+    limits: Limits,
+) -> Result<(), StoreError> {
+    let kept = bucket.list(keys::NAMES).await?;
+    let newest = kept
+        .iter()
+        .filter_map(|(key, _)| keys::number_of(key))
+        .max();
+    match newest.unwrap_or_default() + KEPT_EVERY <= state.sequence() {
+        true => write(bucket, state, limits).await,
+        false => Ok(()),
+    }
+}
+
+fn told_of(kept: Result<(), StoreError>) {
+    if let Err(error) = kept {
+        tracing::warn!(error = %told(&error), "the names are kept another time");
+    }
+}
+
+/// Keeps a state. Not one that nobody would read: who starts then reads records.
+pub(super) async fn write(
+    bucket: &Bucket,
+    state: Arc<State>,
+    limits: Limits,
+) -> Result<(), StoreError> {
     let key = keys::names(state.sequence());
     // collection asks what the last imports left
-    let imports = state.imports.clone();
+    let imports = state.newest_imports(IMPORTS);
     let bytes = bucket.blocking(move || encode(&state)).await??;
+    if bytes.len() as u64 > limits.names {
+        let size = bytes.len();
+        tracing::warn!(
+            key,
+            size,
+            "all names are too much for one object: starting takes longer"
+        );
+        return Ok(());
+    }
     // who was faster wrote the same
     let created = bucket.create(&key, bytes.into()).await;
     created.map_err(|(_, error)| error)?;
@@ -170,9 +223,12 @@ mod tests {
             collector: Some(Collector {
                 by: "me".to_owned(),
                 until: at,
+                gave_up: false,
             }),
             collected: Some(at),
-            imports: vec![2, 6],
+            imports: Arc::new(vec![2, 6]),
+            prunes: Arc::new(vec![4]),
+            apart: Arc::new([keys::apart(5, "me")].into()),
         };
         let bytes = encode(&state).unwrap();
         assert_eq!(decode(&bytes).unwrap(), state);

@@ -10,9 +10,12 @@ use kubepkg_core::store::{Cause, Change, Claim, Garbage, Names, Record, Wait};
 use kubepkg_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// One entry of the log: a commit record, and what replicas have to agree on besides.
+use super::keys;
+
+/// One entry of the log: a commit record, and what replicas have to agree on besides. What a
+/// reader may not know of it: [`super::written`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
     /// A random word of who wrote it: so that a writer whose answer was lost knows its own.
     pub(super) by: String,
@@ -33,17 +36,27 @@ pub(super) struct Entry {
     /// Who collects from now on; with a time that is over: nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) collector: Option<Collector>,
+    /// The commit after which its text was written apart.
+    #[serde(skip)]
+    pub(super) after: Option<u64>,
 }
 
 /// Who collects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Collector {
     /// Its random word.
     pub(super) by: String,
     /// Until when nobody else begins.
     pub(super) until: Time,
+    /// It gave up: this collection does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) gave_up: bool,
 }
+
+/// How many seconds the clocks of replicas may lie apart. A time that is further ahead is one of a
+/// clock that is wrong, and nobody waits for it.
+pub(super) const APART: i64 = 15 * 60;
 
 /// Since when something is condemned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,12 +81,13 @@ pub(super) struct State {
     pub(super) collector: Option<Collector>,
     /// When a collection ended last.
     pub(super) collected: Option<Time>,
-    /// The newest imports, at most [`IMPORTS`], the oldest first.
-    pub(super) imports: Vec<u64>,
+    /// All imports, the oldest first.
+    pub(super) imports: Arc<Vec<u64>>,
+    /// All prunes, the oldest first.
+    pub(super) prunes: Arc<Vec<u64>>,
+    /// The texts of large commits, by key.
+    pub(super) apart: Arc<BTreeSet<String>>,
 }
-
-/// Imports remembered: more than anybody keeps to go back to.
-const IMPORTS: usize = 16;
 
 impl Entry {
     /// An entry that says nothing but its record.
@@ -86,11 +100,24 @@ impl Entry {
             rescued: Vec::new(),
             removed: Vec::new(),
             collector: None,
+            after: None,
         }
+    }
+
+    /// How many things it says.
+    pub(super) fn weight(&self) -> usize {
+        let lists = self.condemned.len() + self.forgotten.len();
+        self.record.changes.len() + lists + self.rescued.len() + self.removed.len()
     }
 }
 
 impl State {
+    /// The newest imports, the oldest first.
+    pub(super) fn newest_imports(&self, most: usize) -> Vec<u64> {
+        let before = self.imports.len().saturating_sub(most);
+        self.imports[before..].to_vec()
+    }
+
     /// Number of the newest commit.
     pub(super) fn sequence(&self) -> u64 {
         self.names.sequence
@@ -153,13 +180,18 @@ impl State {
             }
         }
         if matches!(entry.record.cause, Cause::Import(_)) {
-            next.imports.push(number);
-            let old = next.imports.len().saturating_sub(IMPORTS);
-            next.imports.drain(..old);
+            Arc::make_mut(&mut next.imports).push(number);
+        }
+        if entry.record.cause == Cause::Prune {
+            Arc::make_mut(&mut next.prunes).push(number);
+        }
+        if let Some(after) = entry.after {
+            let key = keys::apart(after, &entry.by);
+            Arc::make_mut(&mut next.apart).insert(key);
         }
         if let Some(collector) = &entry.collector {
             next.collector = Some(collector.clone());
-            if collector.until <= entry.record.at {
+            if collector.until <= entry.record.at && !collector.gave_up {
                 next.collected = Some(entry.record.at);
             }
         }

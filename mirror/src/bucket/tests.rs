@@ -8,9 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use kubepkg_core::Digest;
+use kubepkg_core::progress::Silent;
 use kubepkg_core::store::{
     Batch, Body, Cause, Change, Claim, Collect as _, Committed, Garbage, ManifestEntry, Receipt,
-    Store, StoreError, TagEntry,
+    Store, StoreError, TagEntry, Unit,
 };
 use kubepkg_core::time::Time;
 use object_store::memory::InMemory;
@@ -22,7 +23,10 @@ use object_store::{
 
 use super::Spool;
 use super::objects::Bucket;
+use super::state::Collector;
+use super::written::Limits;
 use super::{BucketMode, BucketStore, keys};
+use crate::store::check::{CheckSettings, Fault};
 use crate::store::{Collecting, FileStore, OpenMode};
 
 /// A bucket in memory whose answers can be lost.
@@ -34,6 +38,12 @@ struct Faulty {
     /// Records are not written, and nobody says why.
     refuse: AtomicBool,
     reads: AtomicUsize,
+    /// Reads of content: all, those under way, and the most there were at once.
+    blobs: [AtomicUsize; 3],
+    /// Content cannot be read.
+    sick: AtomicBool,
+    /// Objects with all names that were sent.
+    names: AtomicUsize,
     /// What is there is overwritten, whatever was asked for.
     deaf: AtomicBool,
 }
@@ -66,6 +76,9 @@ impl ObjectStore for Faulty {
         if record && self.refuse.load(Ordering::SeqCst) {
             return Err(lost());
         }
+        if location.as_ref().starts_with(keys::NAMES) {
+            self.names.fetch_add(1, Ordering::SeqCst);
+        }
         let put = self.inside.put_opts(location, payload, options).await?;
         match record && self.lose.swap(false, Ordering::SeqCst) {
             true => Err(lost()),
@@ -88,6 +101,21 @@ impl ObjectStore for Faulty {
     ) -> object_store::Result<GetResult> {
         if location.as_ref().starts_with(keys::COMMITS) {
             self.reads.fetch_add(1, Ordering::SeqCst);
+        }
+        if location.as_ref().starts_with(keys::BLOBS) && !options.head {
+            let [all, under_way, most] = &self.blobs;
+            all.fetch_add(1, Ordering::SeqCst);
+            most.fetch_max(
+                under_way.fetch_add(1, Ordering::SeqCst) + 1,
+                Ordering::SeqCst,
+            );
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            under_way.fetch_sub(1, Ordering::SeqCst);
+            if self.sick.load(Ordering::SeqCst) {
+                return Err(lost());
+            }
         }
         self.inside.get_opts(location, options).await
     }
@@ -124,8 +152,22 @@ fn faulty() -> (Arc<Faulty>, Bucket) {
 }
 
 async fn open(bucket: &Bucket) -> BucketStore {
+    open_within(bucket, Limits::default()).await
+}
+
+async fn open_within(bucket: &Bucket, limits: Limits) -> BucketStore {
     let mode = BucketMode::OpenOrCreate;
-    BucketStore::open(bucket.clone(), mode).await.unwrap()
+    let opened = BucketStore::open_within(bucket.clone(), mode, limits);
+    opened.await.unwrap()
+}
+
+/// Limits that a test reaches.
+fn narrow() -> Limits {
+    Limits {
+        small: 2000,
+        stale: 50,
+        ..Limits::default()
+    }
 }
 
 #[tokio::test]
@@ -155,6 +197,23 @@ async fn uploads_never_lie_in_a_store_that_is_used() {
     store.commit(0, batch(vec![change, tag])).await.unwrap();
     let error = Spool::open(folder.path(), 0).await.unwrap_err().to_string();
     assert!(error.contains("a store of its own"), "{error}");
+}
+
+#[tokio::test]
+async fn content_that_a_killed_mirror_left_in_its_folder_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    Spool::open(folder.path(), 0).await.unwrap();
+    let digest = Digest::sha256("left");
+    {
+        let store = FileStore::open(folder.path(), OpenMode::Writable).unwrap();
+        let body = Body::Bytes(Bytes::from_static(b"left"));
+        let staged = store.stage(digest, 4, body).await.unwrap();
+        store.publish(vec![staged]).await.unwrap();
+        assert_eq!(store.stat(&digest).await.unwrap(), Some(4));
+    }
+    Spool::open(folder.path(), 0).await.unwrap();
+    let store = FileStore::open(folder.path(), OpenMode::ReadOnly).unwrap();
+    assert_eq!(store.stat(&digest).await.unwrap(), None);
 }
 
 async fn put(store: &BucketStore, text: &str) -> Digest {
@@ -196,8 +255,12 @@ fn blob(text: &str) -> Change {
 }
 
 fn tag(tag: &str, text: &str) -> Change {
+    tag_in("a", tag, text)
+}
+
+fn tag_in(repository: &str, tag: &str, text: &str) -> Change {
     Change::Tag {
-        repository: "a".parse().unwrap(),
+        repository: repository.parse().unwrap(),
         tag: tag.parse().unwrap(),
         new: Some(TagEntry {
             digest: Digest::sha256(text),
@@ -307,9 +370,7 @@ async fn who_starts_reads_the_newest_names_and_few_records() {
     }
     let names = store.names().await.unwrap();
     // the newest objects are written in the background
-    super::snapshot::write(&bucket, store.log.known())
-        .await
-        .unwrap();
+    store.log.keep(store.log.known()).await.unwrap();
     faulty.reads.store(0, Ordering::SeqCst);
     let again = open(&bucket).await;
     assert_eq!(*again.names().await.unwrap(), *names);
@@ -527,4 +588,514 @@ async fn a_store_of_a_newer_kubepkg_is_left_alone() {
     bucket.put(keys::MARK, bytes.into()).await.unwrap();
     let newer = BucketStore::open(bucket, BucketMode::OpenOrCreate).await;
     assert!(newer.unwrap_err().to_string().contains("newer"));
+}
+
+/// A change that needs no content.
+fn upstream(repository: &str, n: u64) -> Change {
+    Change::Upstream {
+        repository: repository.parse().unwrap(),
+        new: Some(format!("oci://{repository}/{n}")),
+    }
+}
+
+async fn put_many(store: &BucketStore, count: usize) -> Vec<Change> {
+    let texts: Vec<String> = (0..count).map(|n| format!("{{\"n\":{n}}}")).collect();
+    let mut staged = Vec::new();
+    for text in &texts {
+        let body = Body::Bytes(Bytes::copy_from_slice(text.as_bytes()));
+        let digest = Digest::sha256(text);
+        staged.push(store.stage(digest, text.len() as u64, body).await.unwrap());
+    }
+    store.publish(staged).await.unwrap();
+    texts.iter().map(|text| blob(text)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_commit_comes_through_beside_one_that_pushes_all_the_time() {
+    large_beside_pushes(3000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: more content than is remembered"]
+async fn a_commit_of_more_than_is_remembered_comes_through_too() {
+    large_beside_pushes(120_000).await;
+}
+
+async fn large_beside_pushes(count: usize) {
+    let bucket = Bucket::in_memory().unwrap();
+    let (one, two) = (
+        open_within(&bucket, narrow()).await,
+        open_within(&bucket, narrow()).await,
+    );
+    let changes = put_many(&one, count).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let pushing = tokio::spawn({
+        let (over, begun) = (Arc::clone(&over), Arc::clone(&begun));
+        async move {
+            let mut n = 0;
+            while !over.load(Ordering::SeqCst) {
+                n += 1;
+                commit(&two, vec![upstream("b", n)]).await;
+                begun.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    // all that it is made of has to be looked for again
+    let one = open_within(&bucket, narrow()).await;
+    let expected = one.sequence().await.unwrap();
+    while begun.load(Ordering::SeqCst) < 100 {
+        tokio::task::yield_now().await;
+    }
+    let nothing = |_: &_| false;
+    let began = std::time::Instant::now();
+    let done = one
+        .commit_beside(expected, batch(changes.clone()), &nothing)
+        .await
+        .unwrap();
+    over.store(true, Ordering::SeqCst);
+    pushing.await.unwrap();
+    let Committed::Done(number) = done else {
+        panic!("{done:?}");
+    };
+    println!(
+        "{count} names after {} others in {:?}",
+        number - expected,
+        began.elapsed()
+    );
+    assert!(number > expected + 50, "nobody pushed meanwhile");
+
+    // its text lies apart, and all read it
+    let apart = bucket.list(keys::APART).await.unwrap();
+    assert_eq!(apart.len(), 1, "{apart:?}");
+    let record = bucket.get(&keys::commit(number), 2000).await.unwrap();
+    assert!(record.is_some());
+    let other = open_within(&bucket, narrow()).await;
+    let a: kubepkg_core::name::RepositoryName = "a".parse().unwrap();
+    assert_eq!(
+        other.names().await.unwrap().repositories[&a].blobs.len(),
+        count
+    );
+    let record = other.record(number).await.unwrap().unwrap();
+    assert_eq!((record.number, record.changes.len()), (number, count));
+    one.sequence().await.unwrap();
+    assert_eq!(other.log.known(), one.log.known());
+}
+
+#[tokio::test]
+async fn what_touches_what_a_commit_was_judged_by_is_a_conflict() {
+    let bucket = Bucket::in_memory().unwrap();
+    let (one, two) = (
+        open_within(&bucket, narrow()).await,
+        open_within(&bucket, narrow()).await,
+    );
+    let large = || batch((0..100).map(|n| upstream("a", n)).collect());
+    let b: kubepkg_core::name::RepositoryName = "b".parse().unwrap();
+    let by_b = |unit: &Unit| *unit == Unit::Repository(b.clone());
+    let nothing = |_: &Unit| false;
+    commit(&two, vec![upstream("b", 1)]).await;
+    let conflict = one.commit_beside(0, large(), &by_b).await.unwrap();
+    assert_eq!(conflict, Committed::Conflict { newest: 1 });
+    let conflict = one.commit(0, large()).await.unwrap();
+    assert_eq!(conflict, Committed::Conflict { newest: 1 });
+    let done = one.commit_beside(0, large(), &nothing).await.unwrap();
+    assert_eq!(done, Committed::Done(2));
+    // what it changes itself always counts
+    let conflict = two.commit_beside(1, large(), &nothing).await.unwrap();
+    assert_eq!(conflict, Committed::Conflict { newest: 2 });
+}
+
+#[tokio::test]
+async fn the_text_of_a_commit_that_never_came_to_be_is_swept() {
+    let (faulty, bucket) = faulty();
+    let store = open_within(&bucket, narrow()).await;
+    let large = || batch((0..100).map(|n| upstream("a", n)).collect());
+    store.commit(0, large()).await.unwrap();
+    let named = bucket.list(keys::APART).await.unwrap();
+    // nobody knows whether it was written: its text stays, for a commit may name it
+    faulty.refuse.store(true, Ordering::SeqCst);
+    let doubt = store.commit(1, large()).await;
+    assert!(
+        matches!(doubt, Err(StoreError::Unsettled { .. })),
+        "{doubt:?}"
+    );
+    faulty.refuse.store(false, Ordering::SeqCst);
+    assert_eq!(bucket.list(keys::APART).await.unwrap().len(), 2);
+
+    let collect = async || {
+        let collecting = Collecting::new(Time::now());
+        store.collect(collecting).await.unwrap().unwrap();
+        bucket.list(keys::APART).await.unwrap()
+    };
+    assert_eq!(collect().await.len(), 2, "it may still be named");
+    for n in 0..60 {
+        commit(&store, vec![upstream("b", n)]).await;
+    }
+    assert_eq!(collect().await, named);
+    let other = open_within(&bucket, narrow()).await;
+    assert_eq!(other.record(1).await.unwrap().unwrap().changes.len(), 100);
+}
+
+#[tokio::test]
+async fn nothing_is_written_that_nobody_reads() {
+    let bucket = Bucket::in_memory().unwrap();
+    let limits = Limits {
+        entry: 10_000,
+        names: 3000,
+        ..narrow()
+    };
+    let store = open_within(&bucket, limits).await;
+    let many = |count| batch((0..count).map(|n| upstream(&format!("a{n}"), n)).collect());
+    let refused = store.commit(0, many(1000)).await;
+    assert!(
+        matches!(refused, Err(StoreError::Illegal { .. })),
+        "{refused:?}"
+    );
+    assert!(bucket.list(keys::COMMITS).await.unwrap().is_empty());
+    assert!(bucket.list(keys::APART).await.unwrap().is_empty());
+
+    store.commit(0, many(50)).await.unwrap();
+    store.log.keep(store.log.known()).await.unwrap();
+    assert!(bucket.list(keys::NAMES).await.unwrap().is_empty());
+    // nor is one read that is larger, whoever wrote it
+    let large = Bytes::from(vec![b'x'; 3001]);
+    bucket.put(&keys::names(1), large).await.unwrap();
+    let other = open_within(&bucket, limits).await;
+    assert_eq!(other.names().await.unwrap().repositories.len(), 50);
+}
+
+#[tokio::test]
+async fn one_replica_keeps_the_names_and_another_where_that_one_did_not() {
+    let (faulty, bucket) = faulty();
+    let (one, two) = (open(&bucket).await, open(&bucket).await);
+    let every = super::log::KEPT_EVERY;
+    for n in 1..=every {
+        commit(if n % 2 == 0 { &one } else { &two }, vec![upstream("a", n)]).await;
+        two.sequence().await.unwrap();
+    }
+    kept(&bucket, every).await;
+    for n in 1..every {
+        commit(if n % 2 == 0 { &one } else { &two }, vec![upstream("a", n)]).await;
+        one.sequence().await.unwrap();
+        // who comes to see whether it is there finds it
+        let state = one.log.known();
+        let late = super::snapshot::write_if_late(&bucket, state, Limits::default());
+        late.await.unwrap();
+    }
+    assert_eq!(faulty.names.load(Ordering::SeqCst), 1);
+
+    // its writer dies before it kept anything
+    commit(&one, vec![upstream("a", 0)]).await;
+    kept(&bucket, 2 * every).await;
+    bucket.delete(&keys::names(2 * every)).await.unwrap();
+    for n in 1..=every / 2 {
+        commit(&two, vec![upstream("a", n)]).await;
+    }
+    kept(&bucket, 2 * every + every / 2).await;
+}
+
+/// Waits until the names as of this commit are kept: that is done in the background.
+async fn kept(bucket: &Bucket, number: u64) {
+    let key = keys::names(number);
+    while bucket.size(&key).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Manifests, each with a tag.
+async fn push_many(store: &BucketStore, count: usize) {
+    let mut changes = Vec::new();
+    let mut staged = Vec::new();
+    for n in 0..count {
+        let text = format!("{{\"n\":{n}}}");
+        let body = Body::Bytes(Bytes::copy_from_slice(text.as_bytes()));
+        let digest = Digest::sha256(&text);
+        staged.push(store.stage(digest, text.len() as u64, body).await.unwrap());
+        changes.extend([manifest(&text), tag(&format!("t{n}"), &text)]);
+    }
+    store.publish(staged).await.unwrap();
+    commit(store, changes).await;
+}
+
+#[tokio::test]
+async fn a_collection_reads_many_manifests_at_once_and_each_only_once() {
+    let (faulty, bucket) = faulty();
+    let store = open(&bucket).await;
+    push_many(&store, 200).await;
+    let read = || faulty.blobs[0].swap(0, Ordering::SeqCst);
+    store.collect(Collecting::new(Time::now())).await.unwrap();
+    assert_eq!(read(), 200);
+    let most = faulty.blobs[2].load(Ordering::SeqCst);
+    assert!((2..=super::AT_ONCE).contains(&most), "{most}");
+    store.collect(Collecting::new(Time::now())).await.unwrap();
+    assert_eq!(read(), 0);
+}
+
+#[tokio::test]
+async fn a_collection_that_failed_does_not_count_and_holds_nobody_up() {
+    let (faulty, bucket) = faulty();
+    let (one, two) = (open(&bucket).await, open(&bucket).await);
+    push_many(&one, 3).await;
+    put(&one, "loose").await;
+    faulty.sick.store(true, Ordering::SeqCst);
+    let failed = one.collect(Collecting::new(Time::now())).await;
+    assert!(
+        matches!(failed, Err(StoreError::Bucket { .. })),
+        "{failed:?}"
+    );
+    assert!(one.last_collected().is_none());
+    assert!(!one.log.known().is_condemned(&Digest::sha256("loose")));
+
+    faulty.sick.store(false, Ordering::SeqCst);
+    let collected = two.collect(Collecting::new(Time::now())).await.unwrap();
+    assert_eq!(collected.unwrap().condemned.contents, 1);
+    assert!(two.last_collected().is_some());
+}
+
+#[tokio::test]
+async fn a_collection_says_again_and_again_that_it_goes_on() {
+    let bucket = Bucket::in_memory().unwrap();
+    let often = Limits {
+        renewed: NOW,
+        ..Limits::default()
+    };
+    let store = open_within(&bucket, often).await;
+    push_many(&store, 300).await;
+    let before = store.sequence().await.unwrap();
+    store.collect(Collecting::new(Time::now())).await.unwrap();
+    let mut claims = Vec::new();
+    for number in before + 1..=store.sequence().await.unwrap() {
+        let entry = store.log.require(number).await.unwrap();
+        claims.extend(entry.collector);
+    }
+    assert!(claims.len() > 2, "{claims:?}");
+    assert!(claims.iter().all(|claim| claim.by == claims[0].by));
+    assert!(store.last_collected().is_some());
+}
+
+#[tokio::test]
+async fn a_clock_far_ahead_stops_no_collection() {
+    let bucket = Bucket::in_memory().unwrap();
+    let (one, two) = (open(&bucket).await, open(&bucket).await);
+    put(&one, "loose").await;
+    let ahead = Time::now().plus(10 * 365 * 24 * 3600);
+    // a replica of another time began to collect, condemned, and was killed
+    let state = one.log.known();
+    let mut entry = one.log.empty(&state, Cause::Collect, ahead).unwrap();
+    entry.condemned = vec![bytes_of("loose")];
+    entry.collector = Some(Collector {
+        by: "killed".to_owned(),
+        until: ahead.plus(super::claim::ALONE),
+        gave_up: false,
+    });
+    one.log.append(&state, entry).await.unwrap();
+
+    let collecting = || Collecting {
+        grace: NOW,
+        ..Collecting::new(Time::now())
+    };
+    two.collect(collecting()).await.unwrap().unwrap();
+    // its grace begins anew, and is over now
+    two.collect(collecting()).await.unwrap().unwrap();
+    assert!(text_of(&one, &Digest::sha256("loose")).await.is_none());
+
+    // one whose clock is right holds others up
+    let state = one.log.read_on(NOW).await.unwrap();
+    let mut entry = one.log.empty(&state, Cause::Collect, Time::now()).unwrap();
+    entry.collector = Some(Collector {
+        by: "other".to_owned(),
+        until: Time::now().plus(super::claim::ALONE),
+        gave_up: false,
+    });
+    one.log.append(&state, entry).await.unwrap();
+    assert!(two.collect(collecting()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn more_is_condemned_than_one_entry_holds() {
+    let bucket = Bucket::in_memory().unwrap();
+    let store = open(&bucket).await;
+    let garbage: std::collections::BTreeSet<Garbage> =
+        (0..5000).map(|n| bytes_of(&n.to_string())).collect();
+    store.condemn(garbage.clone()).await.unwrap();
+    let listed = |store: &BucketStore| -> std::collections::BTreeSet<Garbage> {
+        store.log.known().condemned.keys().cloned().collect()
+    };
+    assert_eq!(listed(&store), garbage);
+    assert_eq!(store.sequence().await.unwrap(), 3);
+    let fewer = [bytes_of("1"), bytes_of("new")].into();
+    store.condemn(fewer).await.unwrap();
+    assert_eq!(listed(&store), [bytes_of("1"), bytes_of("new")].into());
+}
+
+#[tokio::test]
+async fn a_collection_keeps_what_imports_left_but_not_what_a_prune_took() {
+    let bucket = Bucket::in_memory().unwrap();
+    let store = open(&bucket).await;
+    let texts = ["{\"a\":1}", "{\"b\":1}"];
+    for text in texts {
+        put(&store, text).await;
+    }
+    let import = Batch {
+        cause: Cause::Import(Box::<Receipt>::default()),
+        ..batch(texts.iter().map(|text| manifest(text)).collect())
+    };
+    store.commit(0, import).await.unwrap();
+    let gone = |text: &str| Change::Manifest {
+        repository: "a".parse().unwrap(),
+        digest: Digest::sha256(text),
+        new: None,
+    };
+    commit(&store, vec![gone(texts[0])]).await;
+    let prune = Batch {
+        cause: Cause::Prune,
+        ..batch(vec![gone(texts[1])])
+    };
+    store.commit(2, prune).await.unwrap();
+    let dry_run = Collecting {
+        dry_run: true,
+        ..Collecting::new(Time::now())
+    };
+    let would = store.collect(dry_run).await.unwrap().unwrap();
+    assert_eq!(
+        (would.condemned.contents, would.kept_for_imports.contents),
+        (1, 1)
+    );
+    assert_eq!(store.sequence().await.unwrap(), 3, "nothing was done");
+    for _ in 0..2 {
+        let collecting = Collecting {
+            grace: NOW,
+            ..Collecting::new(Time::now())
+        };
+        store.collect(collecting).await.unwrap().unwrap();
+    }
+    assert!(text_of(&store, &Digest::sha256(texts[0])).await.is_some());
+    assert!(text_of(&store, &Digest::sha256(texts[1])).await.is_none());
+}
+
+/// Golden: what entries of other versions look like, and what becomes of them.
+#[tokio::test]
+async fn entries_of_older_and_newer_kubepkgs() {
+    let golden = |name: &str| {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/v1/bucket/");
+        Bytes::from(std::fs::read(format!("{folder}{name}")).unwrap())
+    };
+    let a: kubepkg_core::name::RepositoryName = "a".parse().unwrap();
+    for name in ["plain.json", "optional.json"] {
+        let bucket = Bucket::in_memory().unwrap();
+        bucket.put(&keys::commit(1), golden(name)).await.unwrap();
+        let store = open(&bucket).await;
+        let names = store.names().await.unwrap();
+        let upstream = names.repositories[&a].upstream.clone();
+        assert_eq!(upstream.as_deref(), Some("oci://a/1"), "{name}");
+        assert_eq!(store.log.known().collector.as_ref().unwrap().by, "word");
+        commit(&store, vec![self::upstream("a", 2)]).await;
+    }
+    let bucket = Bucket::in_memory().unwrap();
+    bucket
+        .put(&keys::commit(1), golden("apart.json"))
+        .await
+        .unwrap();
+    bucket
+        .put(&keys::apart(0, "word"), golden("text.json"))
+        .await
+        .unwrap();
+    let store = open(&bucket).await;
+    assert!(store.names().await.unwrap().repositories.contains_key(&a));
+
+    for (name, says) in [
+        ("needed.json", "newer kubepkg"),
+        ("needed-apart.json", "newer kubepkg"),
+        // what changes names is never half understood
+        ("change.json", "not what this kubepkg writes"),
+    ] {
+        let bucket = Bucket::in_memory().unwrap();
+        open(&bucket).await;
+        bucket.put(&keys::commit(1), golden(name)).await.unwrap();
+        let opened = BucketStore::open(bucket, BucketMode::Open).await;
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains(says), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_check_finds_damage_and_gives_it_up_for_all() {
+    let bucket = Bucket::in_memory().unwrap();
+    let (one, two) = (open(&bucket).await, open(&bucket).await);
+    let index = "{\"layers\":[{\"digest\":\"LAYER\"}]}";
+    let layer = put(&one, "layer").await;
+    let index = index.replace("LAYER", &layer.to_string());
+    for text in [&index, "lost", "loose", "sound"] {
+        put(&one, text).await;
+    }
+    let changes = vec![manifest(&index), blob("layer"), blob("lost"), blob("sound")];
+    commit(
+        &one,
+        changes.into_iter().chain([tag("t", &index)]).collect(),
+    )
+    .await;
+    let settings = CheckSettings::default();
+    let checked = two.check(&settings, &Silent).await.unwrap();
+    assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+    assert_eq!((checked.content.files, checked.unreferenced.files), (5, 1));
+
+    let key = |digest: &Digest| keys::blob(digest, 0);
+    bucket
+        .put(&key(&layer), Bytes::from_static(b"laier"))
+        .await
+        .unwrap();
+    bucket.delete(&key(&Digest::sha256("lost"))).await.unwrap();
+    let mut checked = two.check(&settings, &Silent).await.unwrap();
+    let found: Vec<(Fault, Option<Digest>)> = (checked.findings.iter())
+        .map(|finding| (finding.fault, finding.digest))
+        .collect();
+    let damaged = (Fault::Damaged, Some(layer));
+    let missing = (Fault::Missing, Some(Digest::sha256("lost")));
+    assert!(found.len() == 2 && found.contains(&damaged) && found.contains(&missing));
+    let damaged = checked.findings.iter().find(|f| f.digest == Some(layer));
+    assert_eq!(damaged.unwrap().suffers[0].tags, ["t"]);
+
+    two.give_up_found(&mut checked).await.unwrap();
+    one.sequence().await.unwrap();
+    assert!(text_of(&one, &layer).await.is_none());
+    assert_eq!(one.stat(&layer).await.unwrap(), None);
+    // brought again it is here again
+    put(&one, "layer").await;
+    assert_eq!(text_of(&two, &layer).await.as_deref(), Some("layer"));
+    put(&one, "lost").await;
+    let checked = two.check(&settings, &Silent).await.unwrap();
+    assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+}
+
+#[tokio::test]
+async fn a_check_reads_all_records_and_compares_names_with_them() {
+    let bucket = Bucket::in_memory().unwrap();
+    let store = open(&bucket).await;
+    commit(&store, vec![upstream("a", 1)]).await;
+    commit(&store, vec![upstream("b", 1)]).await;
+    let found = async || {
+        // from an object with all names, as who starts does
+        let checked = open(&bucket).await;
+        let checked = checked.check(&CheckSettings::default(), &Silent).await;
+        let findings = checked.unwrap().findings;
+        let found = findings
+            .iter()
+            .map(|f| (f.fault, f.path.display().to_string()));
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(found().await, []);
+    let other = Arc::new(super::state::State {
+        names: store.names().await.unwrap(),
+        apart: Arc::new(["x".to_owned()].into()),
+        ..super::state::State::default()
+    });
+    store.log.keep(other).await.unwrap();
+    assert_eq!(found().await, [(Fault::Damaged, "names".to_owned())]);
+    bucket
+        .put(&keys::commit(1), Bytes::from_static(b"{}"))
+        .await
+        .unwrap();
+    assert_eq!(found().await, [(Fault::Damaged, keys::commit(1))]);
+    bucket.delete(&keys::commit(1)).await.unwrap();
+    assert_eq!(found().await, [(Fault::Missing, keys::commit(1))]);
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kubepkg_core::store::{
-    Body, Change, Claim, Collect, Committed, FileRange, Garbage, Store, StoreError, Swept, Wait,
+    Body, Change, Claim, Collect, Committed, FileRange, Garbage, Store, StoreError, Swept, Unit,
+    Wait,
 };
 use kubepkg_core::time::Time;
 use kubepkg_core::{Algorithm, Digest};
@@ -50,6 +51,7 @@ macro_rules! all_promises {
             many_contents_in_one_group,
             a_commit_changes_all_its_names,
             a_commit_on_an_old_state_changes_nothing,
+            what_others_change_beside_a_commit_is_no_conflict,
             a_commit_needs_its_content,
             names_no_store_may_take_are_refused,
             names_can_be_taken_away,
@@ -316,6 +318,27 @@ async fn a_commit_on_an_old_state_changes_nothing<S: Store>(store: S) {
     let name = "b".parse().unwrap();
     assert!(store.repository(&name).await.unwrap().is_none());
     assert_eq!(store.sequence().await.unwrap(), 1);
+}
+
+async fn what_others_change_beside_a_commit_is_no_conflict<S: Store>(store: S) {
+    let memory = |n: u64| vec![trust("mine", serde_json::json!({ "n": n }))];
+    let other = |n: u64| vec![trust("other", serde_json::json!({ "n": n }))];
+    for n in 0..3 {
+        commit(&store, other(n)).await.unwrap();
+    }
+    let by_other = |unit: &Unit| *unit == Unit::Trust("other".to_owned());
+    let conflict = store.commit_beside(2, batch(memory(1)), &by_other).await;
+    assert_eq!(conflict.unwrap(), Committed::Conflict { newest: 3 });
+    let done = store.commit_beside(0, batch(memory(1)), &|_| false).await;
+    assert_eq!(done.unwrap(), Committed::Done(4));
+    let record = store.record(4).await.unwrap().unwrap();
+    assert_eq!(record.changes[0].old, serde_json::Value::Null);
+    // what it changes itself always counts
+    let conflict = store.commit_beside(3, batch(memory(2)), &|_| false).await;
+    assert_eq!(conflict.unwrap(), Committed::Conflict { newest: 4 });
+    // and so does a commit nobody knows of yet
+    let conflict = store.commit_beside(9, batch(memory(2)), &|_| false).await;
+    assert!(matches!(conflict.unwrap(), Committed::Conflict { .. }));
 }
 
 async fn a_commit_needs_its_content<S: Store>(store: S) {

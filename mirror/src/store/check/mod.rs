@@ -26,7 +26,7 @@ use kubepkg_core::progress::Progress;
 use kubepkg_core::store::{Names, StoreError, Unit};
 
 pub(super) use hash::{Verdict, hash};
-pub(super) use pace::Pace;
+pub(crate) use pace::Pace;
 pub(super) use walk::{Blob, Stamp, digests_in};
 
 use super::FileStore;
@@ -125,7 +125,12 @@ pub struct Sufferer {
 }
 
 impl Finding {
-    fn of(fault: Fault, path: PathBuf, detail: impl Into<String>, advice: &str) -> Finding {
+    pub(crate) fn of(
+        fault: Fault,
+        path: PathBuf,
+        detail: impl Into<String>,
+        advice: &str,
+    ) -> Finding {
         Finding {
             fault,
             path,
@@ -170,14 +175,14 @@ pub struct Count {
 }
 
 impl Count {
-    pub(super) fn add(&mut self, bytes: u64) {
+    pub(crate) fn add(&mut self, bytes: u64) {
         self.files += 1;
         self.bytes += bytes;
     }
 }
 
 /// Advice that several findings share.
-pub(super) const BRING_AGAIN: &str = "run `kubepkg mirror check --repair`, then push the image \
+pub(crate) const BRING_AGAIN: &str = "run `kubepkg mirror check --repair`, then push the image \
                                       or import a bundle that carries it again";
 
 /// Advice where content could not be read for a reason that says nothing of the content.

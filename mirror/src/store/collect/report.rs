@@ -102,7 +102,7 @@ impl Collected {
         }
     }
 
-    pub(super) fn would_remove(&mut self, garbage: &Garbage, sizes: &HashMap<Digest, u64>) {
+    pub(crate) fn would_remove(&mut self, garbage: &Garbage, sizes: &HashMap<Digest, u64>) {
         self.removed.count(garbage, sizes);
     }
 
