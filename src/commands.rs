@@ -30,6 +30,7 @@ pub mod repo_keygen;
 pub mod repo_show;
 pub mod repo_withdraw;
 pub mod search;
+pub mod some_store;
 pub mod store_folder;
 pub mod trust_reset;
 pub mod trust_root;

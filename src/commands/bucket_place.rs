@@ -44,6 +44,17 @@ pub fn parse(place: &Path) -> Result<Option<S3>, CommandError> {
     }))
 }
 
+/// Refuses a place in a bucket for a verb that does not work there. `hint` says what does.
+pub fn refuse(place: &Path, verb: &str, hint: &str) -> Result<(), CommandError> {
+    match parse(place)? {
+        None => Ok(()),
+        Some(_) => {
+            let what = format!("{verb} works on a store in a folder, not in a bucket");
+            Err(CommandError::usage(what).at(place.display()).hint(hint))
+        }
+    }
+}
+
 /// The bucket a place names; `None` where it is a folder.
 pub fn open(place: &Path) -> anyhow::Result<Option<Bucket>> {
     match parse(place)? {

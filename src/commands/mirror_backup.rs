@@ -9,7 +9,7 @@ use kubepkg_mirror::store::{BackedUp, FileStore, OpenMode};
 use serde_json::json;
 
 use super::mirror_check::StopOnDrop;
-use super::store_folder;
+use super::{bucket_place, store_folder};
 use crate::cli::{Format, Reporting};
 use crate::error::CommandError;
 use crate::interrupt;
@@ -49,6 +49,17 @@ pub struct Arguments {
 
 /// Copies it.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
+    bucket_place::refuse(
+        &arguments.store,
+        "mirror backup",
+        "copy the bucket with the tools of its server, first names/, then commits/, apart/ and the \
+         rest; or let it keep versions",
+    )?;
+    bucket_place::refuse(
+        &arguments.destination,
+        "mirror backup",
+        "copy the store into a bucket with `mirror copy --from DIR --to s3://BUCKET/PREFIX`",
+    )?;
     store_folder::must_be_found(&arguments.store)?;
     store_folder::check(&arguments.destination)?;
     apart(&arguments.store, &arguments.destination)?;

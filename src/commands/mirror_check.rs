@@ -9,7 +9,7 @@ use kubepkg_mirror::store::check::{CheckSettings, Checked, Finding, Sufferer};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use serde_json::{Value, json};
 
-use super::store_folder;
+use super::{bucket_place, some_store, store_folder};
 use crate::cli::{Format, Reporting};
 use crate::error::CommandError;
 use crate::interrupt;
@@ -32,12 +32,13 @@ use crate::units::{count, parse_size, size, span};
                        push or an import that carries it brings it back. Damaged files of names are \
                        made anew from the commit records, repository files from the content. \
                        Nothing is thrown away, and a second run finds what is still to be \
-                       brought.\n\nExample:\n  kubepkg mirror check --store /srv/mirror --repair \
+                       brought. In a bucket records and content are read from its server; --repair \
+                       gives damaged content up, for all mirrors on it.\n\nExample:\n  kubepkg mirror check --store /srv/mirror --repair \
                        --limit-rate 50MiB"
 )]
 pub struct Arguments {
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Set damaged content aside and mend what can be mended
     #[arg(long)]
@@ -64,7 +65,10 @@ impl Drop for StopOnDrop {
 
 /// Checks.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    store_folder::must_be_found(&arguments.store)?;
+    let bucket = bucket_place::open(&arguments.store)?;
+    if bucket.is_none() {
+        store_folder::must_be_found(&arguments.store)?;
+    }
     let mut settings = CheckSettings {
         rate: arguments.limit_rate,
         ..CheckSettings::default()
@@ -81,6 +85,14 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let again = "nothing is lost; run the same command again";
     let checked = interrupt::run(printer, again, async {
+        if let Some(bucket) = bucket {
+            let store = some_store::in_bucket(bucket).await?;
+            let mut checked = store.check(&settings, &meter).await?;
+            if arguments.repair {
+                store.give_up_found(&mut checked).await?;
+            }
+            return Ok(checked);
+        }
         let _stop = StopOnDrop(Arc::clone(&stop));
         let folder = arguments.store.clone();
         let (stop, repair) = (Arc::clone(&stop), arguments.repair);

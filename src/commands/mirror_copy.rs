@@ -12,6 +12,7 @@ use kubepkg_mirror::store::{FileStore, OpenMode};
 use kubepkg_mirror::wanted::Reference;
 
 use super::mirror_reference::{self, Place};
+use super::some_store::SomeStore;
 use super::{bucket_place, store_folder};
 use crate::cli::Force;
 use crate::error::CommandError;
@@ -44,8 +45,8 @@ pub struct Arguments {
     /// `<host>/<path>` or `<host>/<path>:<tag>`
     #[arg(value_name = "DESTINATION", value_parser = mirror_reference::parse_place, required_unless_present = "from")]
     pub destination: Option<Place>,
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR", required_unless_present = "from")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET", required_unless_present = "from")]
     pub store: Option<PathBuf>,
     /// Copy the whole store in this folder
     #[arg(long, value_name = "DIR", requires = "to", conflicts_with_all = ["source", "store", "force"])]
@@ -69,15 +70,19 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         // the flags say so themselves
         return Err(CommandError::usage("a source, a destination and --store are wanted").into());
     };
-    store_folder::must_be_found(store)?;
     let tag = to.tag.as_ref().or(match &source.target {
         Target::Tag(tag) => Some(tag),
         Target::Digest(_) => None,
     });
     let moved = interrupt::run(printer, "run the same command again", async {
-        let store = FileStore::open(store, OpenMode::OpenOrCreate)?;
-        let from = (&source.repository, &source.target);
-        Ok(copy(&store, from, (&to.repository, tag), arguments.force.force).await?)
+        let (from, to) = ((&source.repository, &source.target), (&to.repository, tag));
+        let force = arguments.force.force;
+        Ok(
+            match SomeStore::open(store, OpenMode::OpenOrCreate).await? {
+                SomeStore::Folder(store) => copy(&store, from, to, force).await?,
+                SomeStore::Bucket(store) => copy(&store, from, to, force).await?,
+            },
+        )
     })?;
     let name = match tag {
         Some(tag) => format!("{}:{tag}", to.repository),

@@ -7,7 +7,7 @@ use kubepkg_core::time::Time;
 use kubepkg_mirror::keeper::{Asked, ask};
 use kubepkg_mirror::store::{Amount, Collected, Collecting, FileStore, OpenMode, Reason};
 
-use super::store_folder;
+use super::{bucket_place, some_store, store_folder};
 use crate::cli::{Format, Reporting};
 use crate::error::CommandError;
 use crate::interrupt;
@@ -24,14 +24,15 @@ use crate::units::{count, parse_duration_or_zero, size, span};
                        between and nobody asked for it meanwhile. So nothing goes that a client \
                        was told is here and that it is about to use. A manifest that was pushed by \
                        its digest alone stays, because a Deployment may name it so; --untagged \
-                       takes it too.\n\nA running server does the same every 6 hours (mirror serve \
+                       takes it too.\n\nIn a bucket it is the same, and the \
+                       grace is counted by clocks.\n\nA running server does the same every 6 hours (mirror serve \
                        --gc-every), and is asked to do it now. Without one, serving time stands \
                        still: --grace 0s, run twice, frees everything at once, and is safe when \
                        nobody pushes.\n\nExample:\n  kubepkg mirror gc --store /srv/mirror"
 )]
 pub struct Arguments {
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Only show what would be done
     #[arg(long)]
@@ -50,7 +51,6 @@ pub struct Arguments {
 
 /// Collects.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    store_folder::must_be_found(&arguments.store)?;
     let again = "nothing is lost; run the same command again";
     let (collected, served) = interrupt::run(printer, again, collect(&arguments))?;
     match arguments.reporting.output {
@@ -85,6 +85,24 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
 
 /// Has the server collect, or does it where there is none. Says which.
 async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
+    let mut collecting = Collecting::new(Time::now());
+    collecting.dry_run = arguments.dry_run;
+    collecting.untagged = arguments.untagged;
+    if let Some(grace) = arguments.grace {
+        collecting.grace = grace;
+    }
+    if let Some(bucket) = bucket_place::open(&arguments.store)? {
+        // graces are counted by clocks there, so it is all the same who collects
+        let store = some_store::in_bucket(bucket).await?;
+        let collected = store.collect(collecting).await?;
+        let busy = || {
+            CommandError::failed("another mirror collects in this bucket")
+                .at(arguments.store.display())
+                .hint("wait until it is done; one that was killed holds it up for three minutes")
+        };
+        return Ok((collected.ok_or_else(busy)?, true));
+    }
+    store_folder::must_be_found(&arguments.store)?;
     let asked = Asked {
         dry_run: arguments.dry_run,
         untagged: arguments.untagged,
@@ -99,12 +117,6 @@ async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
     })?;
     if let Some(collected) = answer {
         return Ok((collected, true));
-    }
-    let mut collecting = Collecting::new(Time::now());
-    collecting.dry_run = arguments.dry_run;
-    collecting.untagged = arguments.untagged;
-    if let Some(grace) = arguments.grace {
-        collecting.grace = grace;
     }
     let store = FileStore::open(&arguments.store, OpenMode::Writable)?;
     Ok((store.collect(collecting).await?, false))

@@ -27,10 +27,14 @@ pub struct Keeping {
     /// removes it; longer than the longest push takes
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration_or_zero)]
     pub gc_grace: Duration,
-    /// Read at most so much in a second to find damaged content; 0 for not at all
-    #[arg(long, value_name = "BYTES", default_value = "20MiB", value_parser = parse_size)]
-    pub scrub_rate: u64,
+    /// Read at most so much in a second to find damaged content; 0 for not at all; not of a bucket
+    /// [default: 20MiB]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    pub scrub_rate: Option<u64>,
 }
+
+/// How much of a store in a folder is read in a second unless said otherwise.
+const SCRUB_RATE: u64 = 20 * 1024 * 1024;
 
 impl Keeping {
     fn settings(&self) -> Settings {
@@ -44,7 +48,12 @@ impl Keeping {
     fn keeper(&self, store: FileStore) -> Keeper {
         Keeper::new(store, self.settings())
             .uploads()
-            .scrub(self.scrub_rate)
+            .scrub(self.folder_scrub_rate())
+    }
+
+    /// How much of a store in a folder is read in a second.
+    pub fn folder_scrub_rate(&self) -> u64 {
+        self.scrub_rate.unwrap_or(SCRUB_RATE)
     }
 
     /// Serves a store this process may write, and looks after it until the last answer is

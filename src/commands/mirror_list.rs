@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use kubepkg_mirror::manage::{Usage, usages};
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::store::OpenMode;
 use serde_json::{Value, json};
 
 use super::mirror_reference::{Pattern, nothing_matches};
-use super::store_folder;
+use super::some_store::SomeStore;
 use crate::cli::{Format, Reporting};
 use crate::interrupt;
 use crate::printer::{Printer, table};
@@ -27,8 +27,8 @@ pub struct Arguments {
     /// Only these repositories: a name, or a pattern with `*`
     #[arg(value_name = "PATTERN")]
     pub pattern: Option<String>,
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Form of the answer.
     #[command(flatten)]
@@ -40,9 +40,8 @@ const SHOWN: usize = 4;
 
 /// Lists them.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    store_folder::must_be_found(&arguments.store)?;
     let names = interrupt::run(printer, "run the same command again", async {
-        let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
+        let store = SomeStore::open(&arguments.store, OpenMode::ReadOnly).await?;
         Ok(store.names().await?)
     })?;
     let pattern = arguments.pattern.as_deref().map(Pattern::new);

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use kubepkg_mirror::manage::{Fate, Pruning, Stays, Weight, prune, prune_plan};
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::manage::{Fate, Pruning, Stays, Weight, prune, prune_in_bucket, prune_plan};
+use kubepkg_mirror::store::OpenMode;
 use serde_json::{Value, json};
 
+use super::some_store::SomeStore;
 use super::store_folder;
 use crate::cli::{Format, Reporting};
 use crate::error::CommandError;
@@ -36,8 +37,8 @@ use crate::units::{count, local_time, size};
                        --store /srv/mirror --keep-imports 3 --yes"
 )]
 pub struct Arguments {
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Keep what the last N imports named
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -60,16 +61,27 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             .hint("look at what would go with --dry-run, then say --yes")
             .into());
     }
-    store_folder::must_be_found(&arguments.store)?;
     let imports = usize::try_from(arguments.keep_imports)?;
     let again = "run the same command again: it finishes, or finds nothing";
     let (commit, pruning) = interrupt::run(printer, again, async {
-        if arguments.dry_run {
-            let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
-            return Ok((None, prune_plan(&store, imports).await?));
-        }
-        let store = FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
-        Ok(prune(&store, imports).await?)
+        let mode = match arguments.dry_run {
+            true => OpenMode::ReadOnly,
+            false => OpenMode::OpenOrCreate,
+        };
+        Ok(match SomeStore::open(&arguments.store, mode).await? {
+            SomeStore::Folder(store) if arguments.dry_run => {
+                (None, prune_plan(&store, imports).await?)
+            }
+            SomeStore::Folder(store) => prune(&store, imports).await?,
+            SomeStore::Bucket(store) if arguments.dry_run => {
+                (None, prune_plan(&store, imports).await?)
+            }
+            SomeStore::Bucket(store) => {
+                let pruned = prune_in_bucket(&store, imports).await;
+                store.settle().await;
+                pruned?
+            }
+        })
     })?;
     match arguments.reporting.output {
         Format::Json => printer.answer_json(&as_json(&pruning, commit))?,

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use kubepkg_mirror::manage::{Closure, Removal, removal, remove};
-use kubepkg_mirror::store::{FileStore, KEEP_IMPORTS, OpenMode};
+use kubepkg_mirror::store::{KEEP_IMPORTS, OpenMode};
 use kubepkg_mirror::wanted::Reference;
 
+use super::some_store::SomeStore;
 use super::{mirror_reference, store_folder};
 use crate::interrupt;
 use crate::printer::Printer;
@@ -28,8 +29,8 @@ pub struct Arguments {
     /// `<host>/<path>:<tag>` or `<host>/<path>@<digest>`
     #[arg(value_name = "REFERENCE", value_parser = mirror_reference::parse)]
     pub reference: Reference,
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Only show what would go
     #[arg(long)]
@@ -41,14 +42,16 @@ pub struct Arguments {
 
 /// Removes it.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    store_folder::must_be_found(&arguments.store)?;
     let Reference { repository, target } = &arguments.reference;
     let again = "run the same command again: it finishes, or finds nothing";
     if arguments.dry_run {
         let (plan, kept) = interrupt::run(printer, again, async {
-            let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
+            let store = SomeStore::open(&arguments.store, OpenMode::ReadOnly).await?;
             let names = store.names().await?;
-            let mut closure = Closure::new(&store);
+            let mut closure = match &store {
+                SomeStore::Folder(store) => Closure::new(store),
+                SomeStore::Bucket(store) => Closure::new(store),
+            };
             let force = arguments.force;
             let plan = removal(&mut closure, &names, repository, target, force)?;
             let kept = kept_for_imports(&store, &plan).await?;
@@ -61,8 +64,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         return Ok(());
     }
     let (number, removed, kept) = interrupt::run(printer, again, async {
-        let store = FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
-        let (number, removed) = remove(&store, repository, target, arguments.force).await?;
+        let store = SomeStore::open(&arguments.store, OpenMode::OpenOrCreate).await?;
+        let force = arguments.force;
+        let (number, removed) = match &store {
+            SomeStore::Folder(store) => remove(store, repository, target, force).await?,
+            SomeStore::Bucket(store) => remove(store, repository, target, force).await?,
+        };
         let kept = kept_for_imports(&store, &removed).await?;
         Ok((number, removed, kept))
     })?;
@@ -80,8 +87,11 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
 }
 
 /// Bytes of what became garbage that stay so that an import can be gone back to.
-async fn kept_for_imports(store: &FileStore, removal: &Removal) -> anyhow::Result<u64> {
-    let kept = store.kept_for_imports(KEEP_IMPORTS).await?;
+async fn kept_for_imports(store: &SomeStore, removal: &Removal) -> anyhow::Result<u64> {
+    let kept = match store {
+        SomeStore::Folder(store) => store.kept_for_imports(KEEP_IMPORTS).await?,
+        SomeStore::Bucket(store) => store.kept_for_imports(KEEP_IMPORTS).await?,
+    };
     let garbage = removal.garbage.iter();
     let stays = garbage.filter(|(digest, _)| kept.contains(*digest));
     Ok(stays.map(|(_, bytes)| bytes).sum())

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use kubepkg_core::descriptor::Descriptor;
 use kubepkg_mirror::manage::{ReferenceStat, StoreStat, stat, stat_store};
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::store::OpenMode;
 use kubepkg_mirror::wanted::Reference;
 use serde_json::{Value, json};
 
-use super::{mirror_reference, store_folder};
+use super::mirror_reference;
+use super::some_store::SomeStore;
 use crate::cli::{Format, Reporting};
 use crate::interrupt;
 use crate::printer::Printer;
@@ -29,8 +30,8 @@ pub struct Arguments {
     /// not given
     #[arg(value_name = "REFERENCE", value_parser = mirror_reference::parse)]
     pub reference: Option<Reference>,
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Form of the answer.
     #[command(flatten)]
@@ -39,14 +40,17 @@ pub struct Arguments {
 
 /// Shows it.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    store_folder::must_be_found(&arguments.store)?;
     let json = arguments.reporting.output == Format::Json;
     let again = "run the same command again";
+    let open = || SomeStore::open(&arguments.store, OpenMode::ReadOnly);
     match &arguments.reference {
         Some(reference) => {
             let told = interrupt::run(printer, again, async {
-                let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
-                Ok(stat(&store, &reference.repository, &reference.target).await?)
+                let (name, target) = (&reference.repository, &reference.target);
+                Ok(match open().await? {
+                    SomeStore::Folder(store) => stat(&store, name, target).await?,
+                    SomeStore::Bucket(store) => stat(&store, name, target).await?,
+                })
             })?;
             match json {
                 true => printer.answer_json(&reference_json(reference, &told)),
@@ -55,8 +59,10 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         }
         None => {
             let told = interrupt::run(printer, again, async {
-                let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
-                Ok(stat_store(&store).await?)
+                Ok(match open().await? {
+                    SomeStore::Folder(store) => stat_store(&store).await?,
+                    SomeStore::Bucket(store) => stat_store(&store).await?,
+                })
             })?;
             match json {
                 true => printer.answer_json(&store_json(&told)),

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use kubepkg_core::name::Tag;
 use kubepkg_mirror::manage::tag;
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::store::OpenMode;
 use kubepkg_mirror::wanted::Reference;
 
-use super::{mirror_reference, store_folder};
+use super::mirror_reference;
+use super::some_store::SomeStore;
 use crate::cli::Force;
 use crate::interrupt;
 use crate::printer::Printer;
@@ -30,8 +31,8 @@ pub struct Arguments {
     /// The new tag
     #[arg(value_name = "NEWTAG")]
     pub new: Tag,
-    /// The mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: PathBuf,
     /// Move a tag that is there.
     #[command(flatten)]
@@ -40,12 +41,15 @@ pub struct Arguments {
 
 /// Tags it.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
-    store_folder::must_be_found(&arguments.store)?;
     let Reference { repository, target } = &arguments.reference;
     let moved = interrupt::run(printer, "run the same command again", async {
-        let store = FileStore::open(&arguments.store, OpenMode::OpenOrCreate)?;
-        let force = arguments.force.force;
-        Ok(tag(&store, repository, target, &arguments.new, force).await?)
+        let (new, force) = (&arguments.new, arguments.force.force);
+        Ok(
+            match SomeStore::open(&arguments.store, OpenMode::OpenOrCreate).await? {
+                SomeStore::Folder(store) => tag(&store, repository, target, new, force).await?,
+                SomeStore::Bucket(store) => tag(&store, repository, target, new, force).await?,
+            },
+        )
     })?;
     let name = format!("{repository}:{}", arguments.new);
     printer.say(&match moved.commit {

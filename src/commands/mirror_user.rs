@@ -7,7 +7,7 @@ use kubepkg_mirror::access::Users;
 use kubepkg_mirror::store::FileStore;
 use zeroize::Zeroizing;
 
-use super::store_folder;
+use super::{bucket_place, store_folder};
 use crate::cli::MirrorUserVerb;
 use crate::error::CommandError;
 use crate::printer::Printer;
@@ -80,6 +80,12 @@ impl Where {
         let file = match (&self.htpasswd, &self.store) {
             (Some(file), _) => file.clone(),
             (None, Some(store)) => {
+                bucket_place::refuse(
+                    store,
+                    "mirror user",
+                    "users are files of each mirror on a bucket: name the folder it is served with as \
+                     --local, e.g. --store /var/lib/kubepkg-mirror",
+                )?;
                 store_folder::must_exist(store)?;
                 FileStore::users_file(store)
             }

@@ -6,7 +6,7 @@ use kubepkg_mirror::store::{FileStore, OpenMode};
 use kubepkg_mirror::wanted::{Tally, WantedTable};
 use serde_json::json;
 
-use super::store_folder;
+use super::{bucket_place, store_folder};
 use crate::cli::{Format, Reporting};
 use crate::interrupt;
 use crate::printer::{Printer, table};
@@ -39,6 +39,12 @@ pub struct Arguments {
 
 /// Lists them.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
+    bucket_place::refuse(
+        &arguments.store,
+        "mirror wanted",
+        "each mirror on a bucket counts for itself what was asked for in vain, and forgets it when it \
+         ends; how often that was says its /metrics",
+    )?;
     store_folder::must_be_found(&arguments.store)?;
     let wanted = interrupt::run(printer, "run the same command again", async {
         let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;

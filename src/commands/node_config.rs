@@ -11,6 +11,8 @@ use kubepkg_node_config::files::{Plan, apply};
 use kubepkg_node_config::hosts::{hosts_of_head, hosts_of_store};
 use kubepkg_node_config::{Hosts, Mirror, OutFile, containerd, talos};
 
+use super::bucket_place;
+use super::some_store::SomeStore;
 use crate::cli::Force;
 use crate::error::CommandError;
 use crate::interrupt;
@@ -164,7 +166,7 @@ fn hosts(arguments: &Common, printer: &Printer) -> anyhow::Result<Hosts> {
         (Some(bundle), _) => hosts_of_bundle(bundle)?,
         (None, Some(store)) => {
             let again = "nothing was written; run the same command again";
-            if !output::exists(store)? {
+            if bucket_place::parse(store)?.is_none() && !output::exists(store)? {
                 let missing = std::io::ErrorKind::NotFound.into();
                 return Err(CommandError::io("there is no store here", missing)
                     .at(store.display())
@@ -172,7 +174,7 @@ fn hosts(arguments: &Common, printer: &Printer) -> anyhow::Result<Hosts> {
                     .into());
             }
             interrupt::run(printer, again, async {
-                let store = FileStore::open(store, OpenMode::ReadOnly)?;
+                let store = SomeStore::open(store, OpenMode::ReadOnly).await?;
                 Ok(hosts_of_store(&*store.names().await?))
             })?
         }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use kubepkg_core::time::Time;
 use kubepkg_importer::reset;
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::store::OpenMode;
 
+use super::some_store::SomeStore;
 use super::trust_show::memory;
 use crate::error::CommandError;
 use crate::interrupt;
@@ -29,8 +30,9 @@ pub struct Arguments {
     /// Id of the entry, as `kubepkg trust show` lists it
     #[arg(value_name = "ENTRY")]
     pub entry: String,
-    /// The mirror's store on this host; the command's own memory when not given
-    #[arg(long, value_name = "DIR")]
+    /// The mirror's store, a folder on this host or s3://BUCKET/PREFIX; the command's own memory when
+    /// not given
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: Option<PathBuf>,
 }
 
@@ -42,8 +44,13 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         known(entry, memories)?;
         let again = "run the same command again";
         let number = interrupt::run(printer, again, async {
-            let store = FileStore::open(folder, OpenMode::OpenOrCreate)?;
-            Ok(reset(&store, entry, Time::now()).await?)
+            let now = Time::now();
+            Ok(
+                match SomeStore::open(folder, OpenMode::OpenOrCreate).await? {
+                    SomeStore::Folder(store) => reset(&store, entry, now).await?,
+                    SomeStore::Bucket(store) => reset(&store, entry, now).await?,
+                },
+            )
         })?;
         match number {
             Some(number) => printer.say(&format!(

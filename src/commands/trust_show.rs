@@ -29,8 +29,8 @@ pub struct Arguments {
     /// A root or a trust file
     #[arg(value_name = "FILE", conflicts_with = "store")]
     pub file: Option<PathBuf>,
-    /// A mirror's store on this host
-    #[arg(long, value_name = "DIR")]
+    /// A mirror's store: a folder on this host, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|s3://BUCKET")]
     pub store: Option<PathBuf>,
     /// Form of the answer.
     #[command(flatten)]

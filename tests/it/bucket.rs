@@ -44,14 +44,52 @@ fn who_asks_and_how_is_said_before_anybody_is_asked() {
 }
 
 #[test]
+fn a_bucket_is_not_scrubbed_while_it_is_served() {
+    let scratch = Scratch::new();
+    let check = "mirror serve --check --store s3://mirror/a --local here --scrub-rate";
+    let with = |rate| {
+        let call: Vec<&str> = check.split(' ').chain([rate]).collect();
+        scratch.run(&call)
+    };
+    let hint = "kubepkg mirror check --store s3://mirror/a --limit-rate";
+    with("1MiB").fails(2, hint);
+    with("0").fails(1, "AWS_ACCESS_KEY_ID");
+}
+
+#[test]
 fn verbs_that_work_on_a_folder_say_so() {
     let scratch = Scratch::new();
-    for verb in [
-        &["mirror", "list", "--store", "s3://mirror"][..],
-        &["mirror", "gc", "--store", "s3://mirror"],
-        &["mirror", "backup", "--store", "s3://mirror", "copy"],
+    for (verb, hint) in [
+        ("mirror backup --store s3://mirror copy", "first names/"),
+        (
+            "mirror backup --store folder s3://mirror",
+            "mirror copy --from",
+        ),
+        ("mirror wanted --store s3://mirror", "/metrics"),
+        ("mirror user list --store s3://mirror", "--local"),
     ] {
-        scratch.run(verb).fails(2, "not in a bucket");
+        let call: Vec<&str> = verb.split(' ').collect();
+        let name = call[..2].join(" ");
+        let said = scratch.run(&call).fails(2, hint);
+        let refused = format!("{name} works on a store in a folder, not in a bucket");
+        assert!(said.stderr.contains(&refused), "{verb}: {}", said.stderr);
+    }
+    // the others ask the bucket
+    for verb in [
+        "mirror list",
+        "mirror stat",
+        "mirror gc --dry-run",
+        "mirror check",
+        "mirror prune --keep-imports 3 --dry-run",
+        "mirror tag a/b:1 2",
+        "mirror rm a/b:1",
+        "mirror copy a/b:1 a/c",
+        "trust show",
+        "trust reset x",
+        "node-config talos --mirror https://m -o out",
+    ] {
+        let call: Vec<&str> = verb.split(' ').chain(["--store", "s3://mirror"]).collect();
+        scratch.run(&call).fails(1, "AWS_ACCESS_KEY_ID");
     }
     let copy = ["mirror", "copy", "--from", "folder", "--to"];
     let to = |place: &str| scratch.run(&[&copy[..], &[place]].concat());

@@ -2,14 +2,14 @@
 
 use kubepkg_core::Digest;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{Batch, Cause, Change, Committed, Names, Store, TagEntry};
+use kubepkg_core::store::{Batch, Cause, Change, Committed, Names, TagEntry};
 use kubepkg_core::time::Time;
 
 use super::closure::Closure;
+use super::managed::Managed;
 use super::removal::{Removal, removal};
 use super::{ManageError, repository, resolve};
 use crate::route::Target;
-use crate::store::FileStore;
 
 /// How often a change is tried on newer names: others commit a few hundred times a second at
 /// most.
@@ -29,8 +29,8 @@ pub struct Moved {
 }
 
 /// Removes `target` from the repository `name`. The content itself stays until it is collected.
-pub async fn remove(
-    store: &FileStore,
+pub async fn remove<S: Managed>(
+    store: &S,
     name: &RepositoryName,
     target: &Target,
     force: bool,
@@ -45,8 +45,8 @@ pub async fn remove(
 
 /// Gives a manifest of the repository `name` another tag. Without `force` a tag that points at
 /// something else stays.
-pub async fn tag(
-    store: &FileStore,
+pub async fn tag<S: Managed>(
+    store: &S,
     name: &RepositoryName,
     target: &Target,
     new: &Tag,
@@ -68,8 +68,8 @@ pub async fn tag(
 
 /// Brings a manifest with all it leads to, and what is about it, into the repository `to`, byte
 /// for byte, and tags it there where a tag is given. No content is copied.
-pub async fn copy(
-    store: &FileStore,
+pub async fn copy<S: Managed>(
+    store: &S,
     (from, target): (&RepositoryName, &Target),
     (to, new): (&RepositoryName, Option<&Tag>),
     force: bool,
@@ -149,8 +149,8 @@ fn tagged(
 }
 
 /// Commits what `what` makes of the names, again and again until nobody was faster.
-async fn committed<T>(
-    store: &FileStore,
+async fn committed<T, S: Managed>(
+    store: &S,
     verb: &str,
     what: impl Fn(&Names) -> Result<(Vec<Change>, T), ManageError>,
 ) -> Result<(Option<u64>, T), ManageError> {

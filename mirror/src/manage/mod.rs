@@ -7,6 +7,7 @@
 
 mod change;
 mod closure;
+mod managed;
 mod prune;
 mod removal;
 mod stat;
@@ -14,9 +15,10 @@ mod usage;
 
 pub use change::{Moved, copy, remove, tag};
 pub use closure::Closure;
+pub use managed::{Managed, Records};
 pub use prune::{
     Fate, KeptImport, NameFate, PackageFate, Pruning, Release, Stays, Totals, Weight, prune,
-    prune_plan,
+    prune_in_bucket, prune_plan,
 };
 pub use removal::{Removal, removal};
 pub use stat::{Brought, ReferenceStat, StoreStat, stat, stat_store};

@@ -2,18 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use futures_util::StreamExt as _;
 use kubepkg_core::Digest;
 use kubepkg_core::descriptor::Descriptor;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{Cause, Change, ManifestEntry, Origin, Store, StoreError};
+use kubepkg_core::store::{Cause, Change, ManifestEntry, Origin, StoreError};
 use kubepkg_core::time::Time;
 
 use super::closure::Closure;
+use super::managed::Managed;
 use super::usage::{holders, sizes};
 use super::{ManageError, repository, resolve};
 use crate::route::Target;
 use crate::source::Standing;
-use crate::store::FileStore;
 
 /// What one reference is made of.
 #[derive(Clone, Debug)]
@@ -53,9 +54,12 @@ pub struct Brought {
     pub bundle: Option<String>,
 }
 
+/// Records read at once: in a bucket each takes a while.
+const AT_ONCE: usize = 16;
+
 /// Looks at one reference.
-pub async fn stat(
-    store: &FileStore,
+pub async fn stat<S: Managed>(
+    store: &S,
     name: &RepositoryName,
     target: &Target,
 ) -> Result<ReferenceStat, ManageError> {
@@ -78,10 +82,7 @@ pub async fn stat(
         }
         for blob in manifest.blobs() {
             let here = repository.blobs.contains_key(&blob.digest);
-            blobs.push((
-                blob.clone(),
-                here && store.blob_size(&blob.digest)?.is_some(),
-            ));
+            blobs.push((blob.clone(), here && store.size(&blob.digest)?.is_some()));
         }
     }
     let pointing = repository
@@ -137,15 +138,21 @@ pub async fn stat(
 
 /// The newest commit that let the tag point here or brought the manifest. Records that are gone
 /// or damaged end the search: it is told only where it is known.
-async fn brought(
-    store: &FileStore,
+async fn brought<S: Managed>(
+    store: &S,
     name: &RepositoryName,
     target: &Target,
     digest: &Digest,
     newest: u64,
 ) -> Result<Option<Brought>, StoreError> {
-    for number in (1..=newest).rev() {
-        let record = match store.record(number).await {
+    let numbers = futures_util::stream::iter((1..=newest).rev());
+    let mut records = std::pin::pin!(
+        numbers
+            .map(|number| async move { (number, store.record(number).await) })
+            .buffered(AT_ONCE)
+    );
+    while let Some((number, record)) = records.next().await {
+        let record = match record {
             Ok(Some(record)) => record,
             Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -213,14 +220,14 @@ pub struct StoreStat {
 }
 
 /// Looks at the whole store, from its names.
-pub async fn stat_store(store: &FileStore) -> Result<StoreStat, ManageError> {
+pub async fn stat_store<S: Managed>(store: &S) -> Result<StoreStat, ManageError> {
     let names = store.names().await?;
     let mut manifests: BTreeSet<Digest> = BTreeSet::new();
     let mut all: HashMap<Digest, u64> = HashMap::new();
     let mut told = StoreStat {
         sequence: names.sequence,
         room: store.room().await?,
-        scrubbed: store.scrubbed().finished,
+        scrubbed: store.scrubbed_at(),
         sites: names
             .sites
             .values()

@@ -14,6 +14,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod file_store;
+mod in_bucket;
 mod large;
 mod last_step;
 mod manage;

@@ -11,7 +11,7 @@ use crate::collection::{Image, at_once, collect_all, image};
 use crate::support::{commit, content, manifest, now, tag};
 
 /// A package of one repository, named as the tag it brings.
-fn import(store: &FileStore, package: &str, image: &Image) -> u64 {
+pub async fn import<S: Store>(store: &S, package: &str, image: &Image) -> u64 {
     let origin = Origin {
         entry: "packages".to_owned(),
         package: package.to_owned(),
@@ -52,8 +52,8 @@ fn import(store: &FileStore, package: &str, image: &Image) -> u64 {
         cause: Cause::Import(Box::new(receipt)),
         changes,
     };
-    let expected = now(store.sequence()).unwrap();
-    match now(store.commit(expected, batch)).unwrap() {
+    let expected = store.sequence().await.unwrap();
+    match store.commit(expected, batch).await.unwrap() {
         Committed::Done(number) => number,
         conflict => panic!("{conflict:?}"),
     }
@@ -69,12 +69,12 @@ fn a_collection_frees_what_was_pruned_and_one_can_go_back_before() {
     let store = FileStore::open(root.path(), OpenMode::OpenOrCreate).unwrap();
     let images = [1, 2, 3].map(|seed| image(&store, seed));
     let pushed = image(&store, 4);
-    import(&store, "a", &images[0]);
+    now(import(&store, "a", &images[0]));
     let mut changes = pushed.names("r");
     changes.push(tag("r", "mine", pushed.digest));
     now(commit(&store, changes)).unwrap();
-    import(&store, "b", &images[1]);
-    let last = import(&store, "c", &images[2]);
+    now(import(&store, "b", &images[1]));
+    let last = now(import(&store, "c", &images[2]));
 
     let before = now(store.names()).unwrap();
     let plan = now(prune_plan(&store, 1)).unwrap();
@@ -105,7 +105,7 @@ fn a_collection_frees_what_was_pruned_and_one_can_go_back_before() {
     let usual = Collecting::new(Time::from_unix(1_796_000_000));
     collect_all(&store, &usual);
     assert!(images.iter().all(|image| is_here(&store, image)));
-    import(&store, "a", &images[0]);
+    now(import(&store, "a", &images[0]));
     collect_all(&store, &at_once());
     let here = images.each_ref().map(|image| is_here(&store, image));
     assert_eq!(here, [true, false, true]);
@@ -117,8 +117,8 @@ fn what_cannot_be_read_takes_nothing_along() {
     let root = tempfile::tempdir().unwrap();
     let store = FileStore::open(root.path(), OpenMode::OpenOrCreate).unwrap();
     let (old, new) = (image(&store, 1), image(&store, 2));
-    import(&store, "a", &old);
-    import(&store, "b", &new);
+    now(import(&store, "a", &old));
+    now(import(&store, "b", &new));
     let text = Digest::sha256("no manifest");
     let bytes = bytes::Bytes::from_static(b"no manifest");
     now(crate::support::put(&store, &bytes)).unwrap();

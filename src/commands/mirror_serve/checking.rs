@@ -86,8 +86,11 @@ pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
     );
     said.row(
         "scrub",
-        match keeping.scrub_rate {
+        match keeping.folder_scrub_rate() {
             0 => "not at all".to_owned(),
+            _ if arguments.local.is_some() => {
+                "not at all: `mirror check` reads a bucket".to_owned()
+            }
             rate => format!("{} in a second", size(rate)),
         },
     );

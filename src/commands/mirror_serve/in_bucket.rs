@@ -47,6 +47,16 @@ impl Arguments {
 
 /// The bucket of the store; `None` where it lies in a folder.
 pub fn place(arguments: &Arguments) -> anyhow::Result<Option<Bucket>> {
+    let scrubs = arguments.keeping.scrub_rate.is_some_and(|rate| rate > 0);
+    if scrubs && bucket_place::parse(&arguments.store)?.is_some() {
+        let store = arguments.store.display();
+        let hint = format!(
+            "leave --scrub-rate out (scrubRate in the settings); now and then run: kubepkg mirror \
+             check --store {store} --limit-rate 20MiB"
+        );
+        let refused = CommandError::usage("content in a bucket is not scrubbed while it is served");
+        return Err(refused.at(store).hint(hint).into());
+    }
     match (bucket_place::open(&arguments.store)?, &arguments.local) {
         (Some(_), None) => Err(
             CommandError::usage("a store in a bucket needs a folder besides")

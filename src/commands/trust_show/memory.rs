@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kubepkg_core::trust::{KNOWN_ID, Memory, Remembered};
-use kubepkg_mirror::store::{FileStore, OpenMode};
+use kubepkg_mirror::store::OpenMode;
 use serde_json::{Value, json};
 
 use super::entry_json;
 use crate::cli::Format;
 use crate::commands::repo_config::told;
-use crate::commands::store_folder;
+use crate::commands::some_store::SomeStore;
 use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
@@ -18,10 +18,9 @@ use crate::state::State;
 use crate::units::local_time;
 
 fn names(folder: &Path, printer: &Printer) -> anyhow::Result<BTreeMap<String, Value>> {
-    store_folder::must_be_found(folder)?;
     let again = "run the same command again";
     interrupt::run(printer, again, async {
-        let store = FileStore::open(folder, OpenMode::ReadOnly)?;
+        let store = SomeStore::open(folder, OpenMode::ReadOnly).await?;
         Ok(store.names().await?.trust.clone())
     })
 }

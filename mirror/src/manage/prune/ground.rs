@@ -18,7 +18,7 @@ use kubepkg_core::store::{
 };
 
 use super::{KeptImport, Release};
-use crate::store::FileStore;
+use crate::manage::managed::Managed;
 
 /// Something a package pins, where it lies in a mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,15 +61,15 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Reads it from a store as of `names`.
-    pub(super) fn read(
-        store: &FileStore,
+    pub(super) fn read<S: Managed>(
+        store: &S,
         names: &Names,
         imports: usize,
     ) -> Result<Ground, StoreError> {
         let mut ground = Ground::default();
         let mut indexes = BTreeSet::new();
         let mut older = Vec::new();
-        for record in store.records_back()? {
+        for record in store.imports_back()? {
             let record = record?;
             let Cause::Import(receipt) = &record.cause else {
                 continue;
@@ -105,7 +105,7 @@ impl Ground {
         }
         // versions that the index of today does not list any more are in those of then
         for digest in indexes {
-            if let Some(range) = store.blob_range(&digest)?
+            if let Some(range) = store.blob(&digest)?
                 && let Ok(index) = Index::read_shared(bytes_of(&range, &digest)?)
             {
                 read.push(index);
@@ -171,7 +171,7 @@ impl Ground {
 
     /// Where no index says any more what a package that stays pins, everything stays that came
     /// with an import that names it.
-    fn unknown(&mut self, store: &FileStore, older: Vec<u64>) -> Result<(), StoreError> {
+    fn unknown<S: Managed>(&mut self, store: &S, older: Vec<u64>) -> Result<(), StoreError> {
         let unknown: BTreeSet<Release> = self
             .kept
             .keys()
@@ -182,7 +182,7 @@ impl Ground {
             return Ok(());
         }
         let older: BTreeSet<u64> = older.into_iter().collect();
-        for record in store.records_back()? {
+        for record in store.imports_back()? {
             let record = record?;
             if let Cause::Import(receipt) = &record.cause
                 && older.contains(&record.number)
@@ -218,8 +218,8 @@ pub(super) fn releases(list: &Carried) -> impl Iterator<Item = Release> {
     })
 }
 
-fn site_file(
-    store: &FileStore,
+fn site_file<S: Managed>(
+    store: &S,
     folder: &str,
     site: &SiteEntry,
     path: &str,

@@ -13,12 +13,14 @@ use bytes::Bytes;
 use kubepkg_core::Digest;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{Batch, Body, Cause, Change, Committed, ReceiptPackage, Store};
+use kubepkg_core::store::{Batch, Body, Cause, Change, Committed, ReceiptPackage, Unit};
 use kubepkg_core::time::Time;
 
 use super::ManageError;
 use super::change::ATTEMPTS;
 use super::closure::Closure;
+use super::managed::Managed;
+use crate::bucket::BucketStore;
 use crate::store::FileStore;
 
 /// A release of a package, as receipts and lists of what is here name it.
@@ -183,7 +185,7 @@ impl Pruning {
 }
 
 /// What a prune that keeps the last `imports` imports would do.
-pub async fn prune_plan(store: &FileStore, imports: usize) -> Result<Pruning, ManageError> {
+pub async fn prune_plan<S: Managed>(store: &S, imports: usize) -> Result<Pruning, ManageError> {
     for _ in 0..ATTEMPTS {
         let expected = store.sequence().await?;
         if let Some(pruning) = planned(store, expected, imports).await? {
@@ -212,7 +214,18 @@ pub async fn prune(
     }
 }
 
-async fn attempt(store: &FileStore, imports: usize) -> Result<(Option<u64>, Pruning), ManageError> {
+/// [`prune`] in a bucket, where nothing is set aside for a full disk.
+pub async fn prune_in_bucket(
+    store: &BucketStore,
+    imports: usize,
+) -> Result<(Option<u64>, Pruning), ManageError> {
+    attempt(store, imports).await
+}
+
+async fn attempt<S: Managed>(
+    store: &S,
+    imports: usize,
+) -> Result<(Option<u64>, Pruning), ManageError> {
     let _lease = store.lease().await?;
     for _ in 0..ATTEMPTS {
         // read before everything that is decided: a change in between makes the commit conflict
@@ -234,7 +247,10 @@ async fn attempt(store: &FileStore, imports: usize) -> Result<(Option<u64>, Prun
             cause: Cause::Prune,
             changes: pruning.changes.clone(),
         };
-        if let Committed::Done(number) = store.commit(expected, batch).await? {
+        // what was pushed into repositories of which nothing goes changes nothing here
+        let judged_by = |unit: &Unit| !matches!(unit, Unit::Repository(_));
+        let committed = store.commit_beside(expected, batch, &judged_by).await?;
+        if let Committed::Done(number) = committed {
             return Ok((Some(number), pruning));
         }
     }
@@ -242,8 +258,8 @@ async fn attempt(store: &FileStore, imports: usize) -> Result<(Option<u64>, Prun
 }
 
 /// The plan on the names of commit `expected`; `None` where somebody was faster.
-async fn planned(
-    store: &FileStore,
+async fn planned<S: Managed>(
+    store: &S,
     expected: u64,
     imports: usize,
 ) -> Result<Option<Pruning>, ManageError> {
