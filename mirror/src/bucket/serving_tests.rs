@@ -30,6 +30,7 @@ use tokio::sync::{Semaphore, watch};
 use super::content::Contents;
 use super::log::Log;
 use super::objects::Bucket;
+use super::written::Limits;
 use super::{BucketMode, BucketStore, Replica, Spool, keys};
 use crate::http::{Answers, PushSettings, Server};
 use crate::sink::Sink as _;
@@ -275,7 +276,9 @@ async fn old(site: Site) -> Site {
         folder,
     } = site;
     drop((answers, spool));
-    let log = Log::open(store.bucket.clone()).await.unwrap();
+    let log = Log::open(store.bucket.clone(), Limits::default())
+        .await
+        .unwrap();
     let mut log = Arc::new(log);
     Arc::get_mut(&mut log)
         .unwrap()

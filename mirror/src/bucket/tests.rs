@@ -199,23 +199,6 @@ async fn uploads_never_lie_in_a_store_that_is_used() {
     assert!(error.contains("a store of its own"), "{error}");
 }
 
-#[tokio::test]
-async fn content_that_a_killed_mirror_left_in_its_folder_is_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    Spool::open(folder.path(), 0).await.unwrap();
-    let digest = Digest::sha256("left");
-    {
-        let store = FileStore::open(folder.path(), OpenMode::Writable).unwrap();
-        let body = Body::Bytes(Bytes::from_static(b"left"));
-        let staged = store.stage(digest, 4, body).await.unwrap();
-        store.publish(vec![staged]).await.unwrap();
-        assert_eq!(store.stat(&digest).await.unwrap(), Some(4));
-    }
-    Spool::open(folder.path(), 0).await.unwrap();
-    let store = FileStore::open(folder.path(), OpenMode::ReadOnly).unwrap();
-    assert_eq!(store.stat(&digest).await.unwrap(), None);
-}
-
 async fn put(store: &BucketStore, text: &str) -> Digest {
     let digest = Digest::sha256(text);
     let body = Body::Bytes(Bytes::copy_from_slice(text.as_bytes()));

@@ -10,6 +10,7 @@ use super::managed::Managed;
 use super::removal::{Removal, removal};
 use super::{ManageError, repository, resolve};
 use crate::route::Target;
+use crate::source::Age;
 
 /// How often a change is tried on newer names: others commit a few hundred times a second at
 /// most.
@@ -157,7 +158,7 @@ async fn committed<T, S: Managed>(
     for _ in 0..ATTEMPTS {
         // brings the names up to the newest record first
         let expected = store.sequence().await?;
-        let names = store.names().await?;
+        let names = store.names(Age::Now).await?;
         if names.sequence != expected {
             continue;
         }

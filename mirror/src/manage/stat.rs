@@ -14,7 +14,7 @@ use super::managed::Managed;
 use super::usage::{holders, sizes};
 use super::{ManageError, repository, resolve};
 use crate::route::Target;
-use crate::source::Standing;
+use crate::source::{Age, Standing};
 
 /// What one reference is made of.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub async fn stat<S: Managed>(
     name: &RepositoryName,
     target: &Target,
 ) -> Result<ReferenceStat, ManageError> {
-    let names = store.names().await?;
+    let names = store.names(Age::Now).await?;
     let digest = resolve(&names, name, target)?;
     let repository = repository(&names, name)?;
     let mut closure = Closure::new(store);
@@ -80,9 +80,11 @@ pub async fn stat<S: Managed>(
                 repository.manifests.contains_key(&child.digest),
             ));
         }
-        for blob in manifest.blobs() {
+        let named: Vec<Descriptor> = manifest.blobs().into_iter().cloned().collect();
+        let sizes = store.sizes(named.iter().map(|blob| blob.digest).collect());
+        for (blob, size) in named.into_iter().zip(sizes.await?) {
             let here = repository.blobs.contains_key(&blob.digest);
-            blobs.push((blob.clone(), here && store.size(&blob.digest)?.is_some()));
+            blobs.push((blob, here && size.is_some()));
         }
     }
     let pointing = repository
@@ -221,7 +223,7 @@ pub struct StoreStat {
 
 /// Looks at the whole store, from its names.
 pub async fn stat_store<S: Managed>(store: &S) -> Result<StoreStat, ManageError> {
-    let names = store.names().await?;
+    let names = store.names(Age::Now).await?;
     let mut manifests: BTreeSet<Digest> = BTreeSet::new();
     let mut all: HashMap<Digest, u64> = HashMap::new();
     let mut told = StoreStat {

@@ -21,6 +21,7 @@ use super::change::ATTEMPTS;
 use super::closure::Closure;
 use super::managed::Managed;
 use crate::bucket::BucketStore;
+use crate::source::Age;
 use crate::store::FileStore;
 
 /// A release of a package, as receipts and lists of what is here name it.
@@ -263,7 +264,7 @@ async fn planned<S: Managed>(
     expected: u64,
     imports: usize,
 ) -> Result<Option<Pruning>, ManageError> {
-    let names = store.names().await?;
+    let names = store.names(Age::Now).await?;
     if names.sequence != expected {
         return Ok(None);
     }
