@@ -47,7 +47,15 @@ pub fn put_small(
     Ok(())
 }
 
-/// Fetches all blobs that are not here, `jobs` at a time, large ones first.
+/// Blobs above this count as large: their bytes take longer than being asked for them.
+const LARGE: u64 = 512 << 10;
+
+/// Most large blobs at a time. More do not fill a line better, and each holds nearly three
+/// mebibytes of memory.
+const MOST_LARGE: usize = 12;
+
+/// Fetches all blobs that are not here, `jobs` at a time. Large ones, of which the largest comes
+/// first, fill the line; the waiting for small ones passes beside them.
 pub async fn fetch(
     registry: &Registry,
     target: &Target,
@@ -66,13 +74,18 @@ pub async fn fetch(
         progress,
         debt: AtomicU64::new(0),
     };
-    let result = stream::iter(sources)
-        .map(|source| fetch_one(registry, target, layout, source, &count))
-        .buffer_unordered(jobs)
-        .try_collect::<()>()
-        .await;
+    let small = sources.partition_point(|source| source.blob.size > LARGE);
+    let small = sources.split_off(small);
+    let several = async |sources: Vec<&Source>, at_once: usize| {
+        stream::iter(sources)
+            .map(|source| fetch_one(registry, target, layout, source, &count))
+            .buffer_unordered(at_once)
+            .try_collect::<()>()
+            .await
+    };
+    let result = tokio::try_join!(several(sources, jobs.min(MOST_LARGE)), several(small, jobs),);
     progress.end();
-    result
+    result.map(|((), ())| ())
 }
 
 async fn fetch_one(
@@ -90,6 +103,9 @@ async fn fetch_one(
         }
         From::File(path) => copy(path, &source.blob, target, extent, count).await?,
     };
+    if place.is_written() {
+        return Ok(());
+    }
     let written = match tokio::task::spawn_blocking(|| place.finish()).await {
         Ok(written) => written,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),

@@ -91,6 +91,11 @@ impl Place {
         }
     }
 
+    /// Whether nothing is gathered: everything is written as it comes.
+    pub fn is_written(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// Writes what is gathered.
     pub fn finish(mut self) -> io::Result<()> {
         self.write_gathered()

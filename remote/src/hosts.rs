@@ -2,8 +2,7 @@
 //! made when the host is in trouble or asks for one.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,12 +19,11 @@ pub(crate) struct Hosts {
 
 struct Host {
     slots: Arc<Semaphore>,
-    limits: PerHost,
+    first: usize,
     health: Mutex<Health>,
 }
 
 /// How a host does.
-#[derive(Default)]
 struct Health {
     /// Failures since its last good answer.
     failures: u32,
@@ -36,27 +34,25 @@ struct Health {
     /// Counts the failures that counted. Of requests that were under way together only the
     /// first to fail says anything new: eight of them are one moment of trouble, not eight.
     moment: u64,
-    /// Slots there are beyond the first ones, because the host kept up.
-    grown: usize,
-    /// Slots of these that end when they come back: it did not keep up any more.
+    /// Requests it gets at a time now.
+    share: usize,
+    /// What that grows to: less than at first thought once it refused.
+    bound: usize,
+    /// Places that end when they come back, because the share has shrunk.
     ending: usize,
-    /// It refused once because it had too much to do; it gets no more than at first.
-    full: bool,
-    /// Slots that are not given out: the host had more to do than it could.
-    withheld: Vec<OwnedSemaphorePermit>,
-    /// Good answers since the number of slots changed.
+    /// It refused because it had too much to do, and is not pressed any more.
+    refused: bool,
+    /// Good answers since the share changed.
     calm: u32,
 }
 
-/// Good answers after which a host gets one request more at a time.
+/// Good answers after which a host that refused gets one request more at a time.
 const CALM: u32 = 4;
 
 /// Permission for one request; given back when its answer is dropped.
 pub(crate) struct Slot {
     host: Arc<Host>,
     moment: u64,
-    /// The host had too much to do.
-    refused: AtomicBool,
     place: Option<OwnedSemaphorePermit>,
     _all: Option<OwnedSemaphorePermit>,
 }
@@ -78,8 +74,8 @@ impl Hosts {
         let host = hosts.entry(name.to_owned()).or_insert_with(|| {
             Arc::new(Host {
                 slots: Arc::new(Semaphore::new(self.per_host.first)),
-                limits: self.per_host,
-                health: Mutex::default(),
+                first: self.per_host.first,
+                health: Mutex::new(Health::new(self.per_host)),
             })
         });
         Arc::clone(host)
@@ -96,7 +92,6 @@ impl Hosts {
         Slot {
             host,
             moment,
-            refused: AtomicBool::new(false),
             place,
             _all: all,
         }
@@ -109,9 +104,58 @@ impl Hosts {
     }
 }
 
+impl Health {
+    fn new(limits: PerHost) -> Health {
+        Health {
+            failures: 0,
+            answers: 0,
+            paused_until: None,
+            moment: 0,
+            share: limits.first,
+            bound: limits.most,
+            ending: 0,
+            refused: false,
+            calm: 0,
+        }
+    }
+}
+
 impl Host {
-    fn health(&self) -> std::sync::MutexGuard<'_, Health> {
+    fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A good answer makes place for one request more, so that the share doubles in the time an
+    /// answer takes; of a host that refused, several do. What is not used does not grow.
+    fn grow(&self, health: &mut Health) {
+        health.calm = health.calm.saturating_add(1);
+        let enough = !health.refused || health.calm >= CALM;
+        if !enough || health.share >= health.bound || self.slots.available_permits() > 0 {
+            return;
+        }
+        health.calm = 0;
+        health.share += 1;
+        match health.ending {
+            0 => self.slots.add_permits(1),
+            _ => health.ending -= 1,
+        }
+    }
+
+    /// In trouble a host gets half of what it had, but not less than at first. One that was `busy`
+    /// gets no more than that from then on, and of what it had at first one less, down to one.
+    fn shrink(&self, health: &mut Health, busy: bool) {
+        let share = match health.share > self.first {
+            true => (health.share / 2).max(self.first),
+            false => health.share.saturating_sub(usize::from(busy)).max(1),
+        };
+        if busy {
+            health.refused = true;
+            health.bound = share.max(self.first);
+        }
+        health.calm = 0;
+        let less = health.share - share;
+        health.share = share;
+        health.ending += less - self.slots.forget_permits(less);
     }
 }
 
@@ -120,20 +164,10 @@ impl Slot {
     pub(crate) fn went_well(&self) {
         let mut health = self.host.health();
         health.answers += 1;
-        health.calm += 1;
-        if health.calm >= CALM {
-            health.calm = 0;
-            let limits = self.host.limits;
-            if health.withheld.pop().is_none()
-                && !health.full
-                && limits.first + health.grown < limits.most
-            {
-                health.grown += 1;
-                self.host.slots.add_permits(1);
-            }
-        }
+        // what was asked for before the last trouble says nothing of now
         if health.moment == self.moment {
             health.failures = 0;
+            self.host.grow(&mut health);
         }
     }
 
@@ -143,17 +177,11 @@ impl Slot {
     }
 
     /// The host failed in a way that may pass, and may have asked for a pause. All requests
-    /// to it make this pause. One that refused because it has too much to do gets, for each such
-    /// moment, one request less at a time, down to one, until it has answered for a while.
+    /// to it make this pause, and for each such moment it gets fewer at a time.
     pub(crate) fn failed(&self, policy: &Retry, asked: Option<Duration>, busy: bool) -> Duration {
         let mut health = self.host.health();
         if health.moment == self.moment {
-            self.refused.store(busy, Ordering::Relaxed);
-            if busy {
-                // what was given beyond the first slots comes back at once, one by one
-                health.full = true;
-                health.ending += std::mem::take(&mut health.grown);
-            }
+            self.host.shrink(&mut health, busy);
             health.moment += 1;
             health.failures = health.failures.saturating_add(1);
         }
@@ -172,17 +200,11 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut health = self.host.health();
-        if health.ending > 0 {
+        if health.ending > 0
+            && let Some(place) = self.place.take()
+        {
             health.ending -= 1;
-            if let Some(place) = self.place.take() {
-                place.forget();
-            }
-        }
-        if self.refused.load(Ordering::Relaxed) {
-            health.calm = 0;
-            if health.withheld.len() + 1 < self.host.limits.first {
-                health.withheld.extend(self.place.take());
-            }
+            place.forget();
         }
     }
 }
@@ -199,55 +221,107 @@ mod tests {
         }
     }
 
+    /// What a wait has come to by now, whatever else this task has done.
+    fn now<T>(wait: impl Future<Output = T>) -> Option<T> {
+        tokio::task::unconstrained(wait).now_or_never()
+    }
+
+    /// Takes all places there are.
+    fn all(hosts: &Hosts) -> Vec<Slot> {
+        std::iter::from_fn(|| now(hosts.slot("a"))).collect()
+    }
+
+    /// More wait than may ask, and all that may are answered. How many may ask after that.
+    fn round(hosts: &Hosts) -> usize {
+        let mut waiting: Vec<_> = (0..99).map(|_| Box::pin(hosts.slot("a"))).collect();
+        let mut asked = Vec::new();
+        waiting.retain_mut(|one| {
+            let slot = now(one.as_mut());
+            let waits = slot.is_none();
+            asked.extend(slot);
+            waits
+        });
+        asked.iter().for_each(Slot::went_well);
+        drop(asked);
+        let next = waiting.iter_mut().map(|one| now(one.as_mut()));
+        next.flatten().collect::<Vec<Slot>>().len()
+    }
+
     #[tokio::test]
-    async fn a_host_that_keeps_up_gets_more_until_it_refuses() {
-        let limits = PerHost { first: 2, most: 4 };
-        let (hosts, policy) = (Hosts::new(99, limits), Retry::default());
-        let free = || {
-            let slots: Vec<Slot> = std::iter::from_fn(|| hosts.slot("a").now_or_never()).collect();
-            slots.len()
-        };
-        assert_eq!(free(), 2);
-        for more in [3, 4, 4] {
-            let slot = hosts.slot("a").await;
-            (0..CALM).for_each(|_| slot.went_well());
-            drop(slot);
-            assert_eq!(free(), more);
+    async fn a_host_that_keeps_up_gets_twice_as_much_with_each_round_trip() {
+        let hosts = Hosts::new(999, PerHost { first: 3, most: 20 });
+        assert_eq!(all(&hosts).len(), 3);
+        let grown: Vec<usize> = (0..4).map(|_| round(&hosts)).collect();
+        assert_eq!(grown, [6, 12, 20, 20]);
+        // one after the other is no reason for more at a time
+        let hosts = Hosts::new(999, PerHost { first: 3, most: 20 });
+        for _ in 0..20 {
+            hosts.slot("a").await.went_well();
         }
-        hosts.slot("a").await.failed(&policy, None, true);
-        // it goes back to what it had at first as slots come back, less the one it refused
-        (0..4).for_each(|_| drop(hosts.slot("a").now_or_never()));
-        let mut last = 0;
-        for _ in 0..8 {
-            let slot = hosts.slot("a").await;
-            (0..CALM).for_each(|_| slot.went_well());
-            drop(slot);
-            last = free();
+        assert_eq!(all(&hosts).len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_host_that_refused_is_not_pressed_any_more() {
+        let (hosts, policy) = (
+            Hosts::new(999, PerHost { first: 2, most: 16 }),
+            Retry::default(),
+        );
+        for share in [4, 8, 16] {
+            assert_eq!(round(&hosts), share);
         }
-        assert_eq!(last, 2, "and no further");
+        let asked = all(&hosts);
+        assert_eq!(asked.len(), 16);
+        asked[0].failed(&policy, None, true);
+        // those that are under way come to their end, and the next ones are half as many
+        assert_eq!(all(&hosts).len(), 0);
+        asked.iter().for_each(Slot::went_well);
+        drop(asked);
+        assert_eq!(all(&hosts).len(), 8);
+        let later: Vec<usize> = (0..9).map(|_| round(&hosts)).collect();
+        assert_eq!(later, [8; 9], "and no more from then on");
+        for share in [4, 2, 1, 1] {
+            hosts.slot("a").await.failed(&policy, None, true);
+            assert_eq!(all(&hosts).len(), share);
+        }
+        let later: Vec<usize> = (0..9).map(|_| round(&hosts)).collect();
+        assert_eq!(later, [1, 1, 1, 2, 2, 2, 2, 2, 2], "what it had at first");
+    }
+
+    #[tokio::test]
+    async fn trouble_of_another_kind_halves_what_a_host_gets_until_it_is_over() {
+        let (hosts, policy) = (
+            Hosts::new(999, PerHost { first: 2, most: 16 }),
+            Retry::default(),
+        );
+        for share in [4, 8, 16] {
+            assert_eq!(round(&hosts), share);
+        }
+        for share in [8, 4, 2, 2] {
+            hosts.slot("a").await.failed(&policy, None, false);
+            assert_eq!(all(&hosts).len(), share);
+        }
+        let later: Vec<usize> = (0..4).map(|_| round(&hosts)).collect();
+        assert_eq!(later, [4, 8, 16, 16]);
     }
 
     #[tokio::test]
     async fn a_host_with_too_much_to_do_gets_less_at_a_time() {
         let (hosts, policy) = (Hosts::new(99, fixed(3)), Retry::default());
-        let free = || {
-            let slots: Vec<Slot> = std::iter::from_fn(|| hosts.slot("a").now_or_never()).collect();
-            slots.len()
-        };
         // refused together is refused once
         let together = [hosts.slot("a").await, hosts.slot("a").await];
         for slot in together {
             slot.failed(&policy, None, true);
         }
-        assert_eq!(free(), 2);
+        assert_eq!(all(&hosts).len(), 2);
         for _ in 0..5 {
             hosts.slot("a").await.failed(&policy, None, true);
         }
-        assert_eq!(free(), 1, "one is left, whatever was refused");
-        let only = hosts.slot("a").await;
-        (0..CALM).for_each(|_| only.went_well());
-        drop(only);
-        assert_eq!(free(), 2);
+        assert_eq!(all(&hosts).len(), 1, "one is left, whatever was refused");
+        for _ in 0..CALM {
+            hosts.slot("a").await.went_well();
+        }
+        assert_eq!(all(&hosts).len(), 2);
     }
 
     #[tokio::test]

@@ -48,7 +48,7 @@ pub use error::{Fault, Given, RemoteError};
 pub use fetch::Fetched;
 pub use helm::MAX_HELM_INDEX;
 pub use limit::Limit;
-pub use options::{Options, PER_HOST, PerHost, Progress, Wait};
+pub use options::{JOBS, Options, PER_HOST, PerHost, Progress, Wait};
 pub use provenance::Provenance;
 pub use registry::{RawManifest, Referrer, Registry};
 pub use retry::Retry;

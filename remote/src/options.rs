@@ -18,13 +18,15 @@ pub struct PerHost {
     pub most: usize,
 }
 
-/// Unless told otherwise: few at first, so that no registry takes it for an attack; then as many as
-/// other tools begin with, until the host refuses for having too much to do.
-pub const PER_HOST: PerHost = PerHost { first: 6, most: 24 };
+/// Unless told otherwise: few at first, so that no registry takes it for an attack; then twice as
+/// many with each round trip, until the host refuses for having too much to do. What an image
+/// takes is a dozen small questions: on a long line the waiting counts, and several images' worth
+/// of questions under way keep it short.
+pub const PER_HOST: PerHost = PerHost { first: 6, most: 48 };
 
 /// Requests at the same time to all hosts together, unless told otherwise: as many as one host
 /// may get.
-pub const JOBS: usize = 24;
+pub const JOBS: u16 = 48;
 
 /// How to reach other machines. `Options::default()` speaks TLS, without credentials and
 /// without a mirror.
@@ -70,7 +72,7 @@ impl Default for Options {
             ca_file: None,
             client_certificate: None,
             hosts_dir: None,
-            jobs: JOBS,
+            jobs: usize::from(JOBS),
             per_host: PER_HOST,
             retry: Retry::default(),
             wait: Arc::new(Clock),

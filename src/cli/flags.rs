@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use kubepkg_core::location::CanonicalUrl;
 
-use kubepkg_remote::{Client, Options, PER_HOST, PerHost};
+use kubepkg_remote::{Client, JOBS, Options, PER_HOST, PerHost};
 
 use crate::error::CommandError;
 
@@ -135,9 +135,9 @@ impl Reach {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Jobs {
     /// How many transfers run at the same time
-    #[arg(help_heading = REACH, long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(help_heading = REACH, long, value_name = "N", default_value_t = JOBS, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
-    /// How many requests to one host at the same time; when not given 6, and up to 24 while it
+    /// How many requests to one host at the same time; when not given 6, and up to 48 while it
     /// keeps up
     #[arg(help_heading = REACH, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub per_host: Option<u16>,

@@ -66,3 +66,32 @@ fn a_layer_of_two_images_is_fetched_and_packed_once() {
         assert_eq!(found.count(), 1, "{blob}");
     }
 }
+
+#[test]
+fn an_image_takes_one_request_for_each_of_its_parts_and_for_each_way_things_are_attached() {
+    let publisher = Publisher::new();
+    let image = ImageBuilder::new(1).layers(3, 30_000).build();
+    let web = publisher.image("web", "1", &image);
+    publisher.publish(&[Package::new("web", "1.0.0").image(&web)]);
+    publisher.create(&["web"]).ok();
+    let asked = publisher.upstream.seen();
+    let asked = asked.iter().filter(|seen| seen.path.starts_with("/v2/"));
+    let mut asked: Vec<String> = asked
+        .map(|seen| format!("{} {}", seen.method, seen.path))
+        .collect();
+    let digest = image.digest();
+    let tag = format!("sha256-{}", digest.hex());
+    let mut wanted = vec![
+        format!("GET /v2/web/manifests/{digest}"),
+        format!("GET /v2/web/referrers/{digest}"),
+        format!("GET /v2/web/manifests/{tag}"),
+    ];
+    wanted.extend(
+        ["sig", "att", "sbom"].map(|ending| format!("HEAD /v2/web/manifests/{tag}.{ending}")),
+    );
+    let blobs = image.blobs();
+    wanted.extend(blobs.iter().map(|blob| format!("GET /v2/web/blobs/{blob}")));
+    asked.sort();
+    wanted.sort();
+    assert_eq!(asked, wanted);
+}

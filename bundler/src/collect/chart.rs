@@ -150,7 +150,8 @@ async fn from_registry(
     if let Some(config) = manifest.blobs().first() {
         into.have(config.digest, Class::Config, oci.config.clone());
     }
-    referrers::collect(scope, &oci.reference, &oci.descriptor.digest, into).await;
+    let subjects = vec![oci.descriptor.digest];
+    referrers::collect(scope, &oci.reference, subjects, into).await;
     Ok(oci.descriptor.clone())
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
 use kubepkg_core::bundle::format::MAX_BLOBS;
 use kubepkg_core::bundle::head::{ATTESTATION, Class};
 use kubepkg_core::descriptor::{Descriptor, Platform, media_type};
@@ -13,7 +14,7 @@ use kubepkg_core::reference::Reference;
 use kubepkg_core::sparse::{self, is_attestation};
 use serde::Deserialize;
 
-use super::{Collected, Scope, referrers};
+use super::{ABREAST, Collected, Scope, referrers};
 use crate::CreateError;
 
 /// Largest config that is looked into for its platform; larger ones are carried unread.
@@ -61,10 +62,12 @@ pub async fn collect(
     // trees are carried whole
     let wanted = (layers == Class::Layer).then_some(scope.platforms);
     let walked = walk(scope, reference, layers, wanted, into).await?;
-    for manifest in walked.all() {
-        referrers::collect(scope, reference, &manifest.digest, into).await;
-    }
+    let subjects = walked.all().map(|manifest| manifest.digest).collect();
     let (manifest, root) = walked.root;
+    let ((), config) = tokio::join!(
+        referrers::collect(scope, reference, subjects, into),
+        config(scope, reference, &root),
+    );
     let platforms = match &root.content {
         Content::Index(children) => {
             let kept = sparse::select(children, wanted.unwrap_or_default())
@@ -73,8 +76,14 @@ pub async fn collect(
             let kept = kept.filter_map(|child| child.platform.clone());
             kept.collect::<Vec<Platform>>()
         }
-        Content::Image { config, .. } => {
-            let own = platform(scope, reference, config, into).await?;
+        Content::Image {
+            config: descriptor, ..
+        } => {
+            // it is kept, so that it is fetched once
+            let own = config?.and_then(|bytes| {
+                into.have(descriptor.digest, Class::Config, bytes.clone());
+                platform(&bytes)
+            });
             if let Some(own) = own.as_ref().filter(|own| sparse::is_known(own))
                 && let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty())
                 && !wanted.iter().any(|one| sparse::serves(own, one))
@@ -98,11 +107,12 @@ fn no_platform<'p>(reference: &Reference, has: impl Iterator<Item = &'p Platform
     }
 }
 
-/// Fetches the manifest of `reference` and all manifests below it that are carried: of an image
-/// those of the platforms wanted, of everything else all (`wanted` is `None`).
+/// Fetches the manifest of `image` and all manifests below it that are carried: of an image those
+/// of the platforms wanted, of everything else all (`wanted` is `None`). What stands at one level
+/// is asked for at the same time.
 pub async fn walk(
     scope: &Scope<'_>,
-    reference: &Reference,
+    image: &Reference,
     layers: Class,
     wanted: Option<&[Platform]>,
     into: &mut Collected,
@@ -111,65 +121,73 @@ pub async fn walk(
     let mut root = None;
     let mut below = Vec::new();
     let mut sparse = false;
-    let image = reference;
-    let mut open: Vec<(Reference, Option<Descriptor>, usize)> = vec![(reference.clone(), None, 0)];
-    while let Some((reference, expected, depth)) = open.pop() {
+    let mut level: Vec<(Reference, Option<Descriptor>)> = vec![(image.clone(), None)];
+    for depth in 0.. {
+        level.retain(|(reference, _)| match reference.digest() {
+            Some(digest) => seen.insert(*digest),
+            None => true,
+        });
+        let Some((first, _)) = level.first() else {
+            break;
+        };
         if depth > MAX_NESTING {
             let why = format!("indexes nest deeper than {MAX_NESTING}");
             return Err(CreateError::Unfit {
-                reference: Box::new(reference),
+                reference: Box::new(first.clone()),
                 why,
             });
         }
-        if reference
-            .digest()
-            .is_some_and(|digest| seen.contains(digest))
-        {
-            continue;
-        }
-        let raw = match (scope.manifest(&reference).await, &expected) {
-            (Err(error), Some(child))
-                if wanted.is_some() && error.is_not_found() && is_attestation(child) =>
-            {
-                let hole = super::hole(ATTESTATION, reference.to_string(), &error);
-                into.holes.push(hole);
-                into.ghosts.push((image.clone(), child.digest));
-                continue;
-            }
-            (found, _) => found?,
+        let ask = async |(reference, expected): (Reference, Option<Descriptor>)| {
+            (scope.manifest(&reference).await, reference, expected)
         };
-        let descriptor = raw.descriptor();
-        if let Some(expected) = &expected {
-            same(&reference, expected, &descriptor)?;
-        }
-        let manifest = Manifest::parse(&raw.bytes, Some(&raw.media_type)).map_err(|source| {
-            CreateError::Manifest {
-                reference: Box::new(reference.clone()),
-                source,
+        let asked = std::mem::take(&mut level);
+        let mut answers = std::pin::pin!(stream::iter(asked).map(ask).buffered(ABREAST));
+        while let Some((raw, reference, expected)) = answers.next().await {
+            let raw = match (raw, &expected) {
+                (Err(error), Some(child))
+                    if wanted.is_some() && error.is_not_found() && is_attestation(child) =>
+                {
+                    let hole = super::hole(ATTESTATION, reference.to_string(), &error);
+                    into.holes.push(hole);
+                    into.ghosts.push((image.clone(), child.digest));
+                    continue;
+                }
+                (found, _) => found?,
+            };
+            let descriptor = raw.descriptor();
+            if let Some(expected) = &expected {
+                same(&reference, expected, &descriptor)?;
             }
-        })?;
-        name_blobs(scope, &reference, &manifest, layers, into);
-        // an index of indexes can name more than there is memory for
-        if into.len() > MAX_BLOBS {
-            let why = format!("there are more than {MAX_BLOBS} manifests and blobs below it");
-            return Err(CreateError::Unfit {
-                reference: Box::new(reference),
-                why,
-            });
-        }
-        let selection = sparse::select(manifest.children(), wanted.unwrap_or_default());
-        if selection.is_empty() {
-            return Err(no_platform(&reference, selection.platforms()));
-        }
-        sparse |= !selection.left_out.is_empty();
-        for child in selection.kept {
-            open.push((reference.at(child.digest), Some(child.clone()), depth + 1));
-        }
-        seen.insert(raw.digest);
-        into.have(raw.digest, Class::Manifest, raw.bytes);
-        match root {
-            None => root = Some((descriptor, manifest)),
-            Some(_) => below.push(descriptor),
+            let manifest =
+                Manifest::parse(&raw.bytes, Some(&raw.media_type)).map_err(|source| {
+                    CreateError::Manifest {
+                        reference: Box::new(reference.clone()),
+                        source,
+                    }
+                })?;
+            name_blobs(scope, &reference, &manifest, layers, into);
+            // an index of indexes can name more than there is memory for
+            if into.len() > MAX_BLOBS {
+                let why = format!("there are more than {MAX_BLOBS} manifests and blobs below it");
+                return Err(CreateError::Unfit {
+                    reference: Box::new(reference),
+                    why,
+                });
+            }
+            let selection = sparse::select(manifest.children(), wanted.unwrap_or_default());
+            if selection.is_empty() {
+                return Err(no_platform(&reference, selection.platforms()));
+            }
+            sparse |= !selection.left_out.is_empty();
+            for child in selection.kept {
+                level.push((reference.at(child.digest), Some(child.clone())));
+            }
+            seen.insert(raw.digest);
+            into.have(raw.digest, Class::Manifest, raw.bytes);
+            match root {
+                None => root = Some((descriptor, manifest)),
+                Some(_) => below.push(descriptor),
+            }
         }
     }
     // only an attestation, which a root is not, ends in nothing
@@ -220,19 +238,23 @@ fn name_blobs(
     }
 }
 
-/// The platform an image's config names. The config is kept, so that it is fetched once.
-async fn platform(
+/// The config of an image, unless it is too large to be looked into.
+async fn config(
     scope: &Scope<'_>,
     reference: &Reference,
-    config: &Descriptor,
-    into: &mut Collected,
-) -> Result<Option<Platform>, CreateError> {
-    if config.size > MAX_CONFIG {
-        return Ok(None);
+    image: &Manifest,
+) -> Result<Option<Bytes>, CreateError> {
+    match &image.content {
+        Content::Image { config, .. } if config.size <= MAX_CONFIG => {
+            let bytes = scope.registry.blob(reference, config, MAX_CONFIG).await?;
+            Ok(Some(bytes))
+        }
+        _ => Ok(None),
     }
-    let registry = &scope.registry;
-    let bytes: Bytes = registry.blob(reference, config, MAX_CONFIG).await?;
-    into.have(config.digest, Class::Config, bytes.clone());
+}
+
+/// The platform a config names; one that is something else (artifacts, WASM) has none.
+fn platform(config: &[u8]) -> Option<Platform> {
     #[derive(Deserialize)]
     struct Config {
         os: String,
@@ -241,21 +263,21 @@ async fn platform(
         #[serde(rename = "os.version")]
         os_version: Option<String>,
     }
-    // a config that is something else (artifacts, WASM) has no platform
-    let config: Option<Config> = serde_json::from_slice(&bytes).ok();
-    Ok(config.map(|config| Platform {
+    let config: Config = serde_json::from_slice(config).ok()?;
+    Some(Platform {
         os: config.os,
         architecture: config.architecture,
         variant: config.variant.filter(|text| !text.is_empty()),
         os_version: config.os_version.filter(|text| !text.is_empty()),
-    }))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use kubepkg_test_support::image::{index, platform};
-    use kubepkg_test_support::{Image, ImageBuilder, Upstream};
+    use kubepkg_test_support::{Fault, Image, ImageBuilder, Upstream};
+    use std::sync::Arc;
 
     async fn look_up(upstream: &Upstream, image: &Image) -> Result<Collected, CreateError> {
         upstream.put_image("app", &[], image);
@@ -290,6 +312,46 @@ mod tests {
             let path = format!("/manifests/{digest}");
             assert_eq!(upstream.count(&path), 1, "{digest}");
         }
+    }
+
+    /// Waits until all of `paths` were asked for, none of which is ever answered.
+    async fn asked_together(upstream: Upstream, image: &Image, paths: Vec<String>) {
+        for path in &paths {
+            upstream.fault(path, Fault::Silence, 1);
+        }
+        let upstream = Arc::new(upstream);
+        let (at, paths_asked) = (Arc::clone(&upstream), paths.clone());
+        let all_asked = tokio::task::spawn_blocking(move || {
+            paths_asked.iter().for_each(|path| at.wait_for(path, 1));
+        });
+        tokio::select! {
+            found = look_up(&upstream, image) => panic!("{:?}", found.map(|found| found.here)),
+            asked = all_asked => asked.unwrap(),
+        }
+        for path in &paths {
+            assert_eq!(upstream.count(path), 1, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_an_index_names_is_asked_for_together() {
+        let images: Vec<Image> = (1..=4).map(|n| ImageBuilder::new(n).build()).collect();
+        let path = |image: &Image| format!("/manifests/{}", image.digest());
+        let paths = images.iter().map(path).collect();
+        asked_together(Upstream::start(), &index(&images), paths).await;
+    }
+
+    #[tokio::test]
+    async fn what_hangs_on_manifests_is_asked_for_together_and_with_the_config() {
+        let images: Vec<Image> = (1..=4).map(|n| ImageBuilder::new(n).build()).collect();
+        let path = |image: &Image| format!("/referrers/{}", image.digest());
+        let paths = images.iter().map(path).collect();
+        asked_together(Upstream::start(), &index(&images), paths).await;
+        let config = images[0].manifest();
+        let config = Manifest::parse(&config, None).unwrap();
+        let config = format!("/blobs/{}", config.blobs()[0].digest);
+        let paths = vec![path(&images[0]), config];
+        asked_together(Upstream::start(), &images[0], paths).await;
     }
 
     #[tokio::test]

@@ -28,6 +28,10 @@ use crate::CreateError;
 use crate::tags::{Images, Wanted, lacking};
 use crate::unpackaged::{Chart, LooseFile, Unpackaged};
 
+/// Manifests of one image, or about one, that are asked for at the same time. Requests in all are
+/// bounded elsewhere; this bounds the answers that wait for their turn.
+const ABREAST: usize = 8;
+
 /// Where content is to be had.
 #[derive(Clone, Debug)]
 pub enum From {

@@ -2,6 +2,9 @@
 //! those. Whatever cannot be had is noted, and the caller decides: a bundle that silently lacks
 //! its signatures would be found out only where nothing can be fetched any more.
 
+use std::collections::HashSet;
+
+use futures_util::{StreamExt as _, stream};
 use kubepkg_core::bundle::format::{MAX_REFERRER_DEPTH, MAX_REFERRERS};
 use kubepkg_core::bundle::head::{Class, HeadReferrer};
 use kubepkg_core::digest::Digest;
@@ -9,44 +12,62 @@ use kubepkg_core::manifest::Manifest;
 use kubepkg_core::reference::Reference;
 use kubepkg_remote::Referrer;
 
-use super::{Collected, Scope, graph};
+use super::{ABREAST, Collected, Scope, graph};
 use crate::CreateError;
 
-/// Looks up what hangs on `subject` in the repository of `reference`, and on that.
+/// Looks up what hangs on `subjects` in the repository of `reference`, and on that.
 pub async fn collect(
     scope: &Scope<'_>,
     reference: &Reference,
-    subject: &Digest,
+    subjects: Vec<Digest>,
     into: &mut Collected,
 ) {
-    let mut open = vec![(*subject, 1)];
-    while let Some((subject, depth)) = open.pop() {
-        let found = match attached(scope, reference, &subject, depth).await {
-            Ok(found) => found,
-            Err(error) => {
-                into.lack(reference, &subject, error);
-                continue;
-            }
-        };
-        for referrer in found {
-            let known = into
-                .referrers
-                .iter()
-                .any(|r| r.subject == subject && r.manifest.digest == referrer.manifest.digest);
-            if known {
-                continue;
-            }
-            // nothing of a referrer is carried before all of it was found
-            let mut apart = Collected::default();
-            match one(scope, reference, &subject, &referrer, &mut apart).await {
-                Ok(below) => {
-                    into.merge(apart);
-                    open.extend(below.all().map(|manifest| (manifest.digest, depth + 1)));
-                }
-                Err(error) => into.lack(reference, &subject, error),
-            }
+    let mut seen = HashSet::new();
+    let mut level = subjects;
+    // ends where nothing is attached, or too deep
+    for depth in 1.. {
+        level.retain(|subject| seen.insert(*subject));
+        if level.is_empty() {
+            return;
+        }
+        let found = stream::iter(std::mem::take(&mut level))
+            .map(|subject| hanging_on(scope, reference, subject, depth));
+        let mut found = std::pin::pin!(found.buffered(ABREAST));
+        while let Some((part, below)) = found.next().await {
+            into.merge(part);
+            level.extend(below);
         }
     }
+}
+
+/// What hangs on `subject` itself, and all manifests of that.
+async fn hanging_on(
+    scope: &Scope<'_>,
+    reference: &Reference,
+    subject: Digest,
+    depth: usize,
+) -> (Collected, Vec<Digest>) {
+    let mut all = Collected::default();
+    let mut manifests = Vec::new();
+    let found = match attached(scope, reference, &subject, depth).await {
+        Ok(found) => found,
+        Err(error) => {
+            all.lack(reference, &subject, error);
+            return (all, manifests);
+        }
+    };
+    let each = stream::iter(&found).map(|referrer| one(scope, reference, &subject, referrer));
+    let mut each = std::pin::pin!(each.buffered(ABREAST));
+    while let Some(found) = each.next().await {
+        match found {
+            Ok((part, walked)) => {
+                all.merge(part);
+                manifests.extend(walked.all().map(|manifest| manifest.digest));
+            }
+            Err(error) => all.lack(reference, &subject, error),
+        }
+    }
+    (all, manifests)
 }
 
 /// The list of what is attached to `subject`, within the limits of a bundle.
@@ -74,25 +95,25 @@ async fn attached(
     Ok(found)
 }
 
-/// Looks up one referrer. Gives its manifests.
+/// Looks up one referrer. Nothing of it is carried before all of it was found.
 async fn one(
     scope: &Scope<'_>,
     reference: &Reference,
     subject: &Digest,
     referrer: &Referrer,
-    into: &mut Collected,
-) -> Result<graph::Walked, CreateError> {
+) -> Result<(Collected, graph::Walked), CreateError> {
     let at = reference.at(referrer.manifest.digest);
-    let walked = graph::walk(scope, &at, Class::Layer, None, into).await?;
+    let mut part = Collected::default();
+    let walked = graph::walk(scope, &at, Class::Layer, None, &mut part).await?;
     let (descriptor, manifest) = walked.root();
     about(&at, manifest, subject, referrer)?;
-    into.referrers.push(HeadReferrer {
+    part.referrers.push(HeadReferrer {
         repository: reference.repository(),
         subject: *subject,
         manifest: descriptor.clone(),
         tag: referrer.tag.clone(),
     });
-    Ok(walked)
+    Ok((part, walked))
 }
 
 /// A referrer must itself say what it is about, or be found by a tag that says it: the far side

@@ -11,6 +11,7 @@ mod conformance;
 mod download;
 mod faults;
 mod fetch;
+mod pace;
 mod peer;
 mod proxies;
 mod push;
