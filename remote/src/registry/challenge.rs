@@ -15,6 +15,13 @@ impl Challenge {
         let mut found = self.parameters.iter().filter(|(key, _)| key == name);
         found.next().map(|(_, value)| value.as_str())
     }
+
+    /// The same without a parameter.
+    pub(super) fn without(&self, name: &str) -> Challenge {
+        let mut less = self.clone();
+        less.parameters.retain(|(key, _)| key != name);
+        less
+    }
 }
 
 /// The challenges in `text`. What makes no sense is passed over.

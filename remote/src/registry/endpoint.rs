@@ -221,6 +221,12 @@ impl Endpoint {
         }
     }
 
+    /// The server with all its repositories, of the registry meant where it stands for several.
+    pub(crate) fn server(&self) -> String {
+        let ns = self.ns.as_deref().unwrap_or_default();
+        format!("{}://{}{}?ns={ns}", self.scheme, self.host, self.base)
+    }
+
     /// What a token has to allow.
     pub(crate) fn actions(&self) -> &'static str {
         match self.push {

@@ -10,6 +10,7 @@
 mod blob;
 mod challenge;
 mod endpoint;
+mod expected;
 mod push;
 mod referrers;
 mod servers;
@@ -37,8 +38,9 @@ use crate::login::{basic, bearer};
 use crate::retry::Tries;
 use challenge::Challenge;
 use endpoint::{Endpoint, Purpose};
+use expected::Expected;
 use servers::{Servers, Shunned};
-use token::Tokens;
+use token::{TokenSlot, Tokens};
 
 /// The host that serves the content named `docker.io`.
 pub(crate) const DOCKER_HUB_API: &str = "registry-1.docker.io";
@@ -56,6 +58,7 @@ const CONTENT_DIGEST: &str = "docker-content-digest";
 pub(crate) struct Access {
     pub(crate) credentials: Credentials,
     tokens: Tokens,
+    expected: Expected,
     shunned: Arc<Shunned>,
     /// Registries behind mirrors, and whether they have answered.
     reached: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
@@ -66,6 +69,7 @@ impl Access {
         Access {
             credentials,
             tokens: Tokens::default(),
+            expected: Expected::default(),
             shunned: Arc::default(),
             reached: Mutex::default(),
         }
@@ -252,7 +256,7 @@ impl Registry {
         // where an upload is to go to another host, that host has no claim on them either
         let own = at.is_at(&ask.url);
         let mut used = match own {
-            true => slot.lock().await.clone(),
+            true => self.to_begin_with(at, place, &slot).await,
             false => None,
         };
         let mut asked_again = false;
@@ -284,6 +288,7 @@ impl Registry {
                     .authorize(at, place, &challenges, &known, tries)
                     .await?;
                 if fresh.is_some() && fresh != used {
+                    access.expected.learn(at, &challenges);
                     *current = fresh.clone();
                     used = fresh;
                     continue;
@@ -291,6 +296,27 @@ impl Registry {
             }
             return Err(at.denied(place, status.as_u16(), given(&known), message));
         }
+    }
+
+    /// The `Authorization` header to begin with: the one taken last, else one for what the server
+    /// asked of other repositories. Where that fails, the server itself says what it wants.
+    async fn to_begin_with(
+        &self,
+        at: &Endpoint,
+        place: &str,
+        slot: &TokenSlot,
+    ) -> Option<HeaderValue> {
+        let access = &self.inner.access;
+        let mut current = slot.lock().await;
+        if current.is_none()
+            && let Some(challenges) = access.expected.of(at)
+        {
+            let known = access.credentials.of(&at.account).await;
+            let mut once = Tries::once();
+            let early = self.authorize(at, place, &challenges, &known, &mut once);
+            *current = early.await.unwrap_or_default();
+        }
+        current.clone()
     }
 
     /// The `Authorization` header that answers one of `challenges`; `None` when there is

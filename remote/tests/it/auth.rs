@@ -92,6 +92,57 @@ async fn one_token_serves_a_repository() {
 }
 
 #[tokio::test]
+async fn the_next_repository_is_asked_for_with_a_token_at_once() {
+    let server = token_registry(|_, auth| auth == "Bearer t1", |_| token("t1")).await;
+    let registry = client().registry();
+    for repository in ["a/one", "a/two", "a/three"] {
+        let image = server.image(&format!("{repository}:1"));
+        registry.manifest(&image).await.unwrap();
+    }
+    let asked: Vec<String> = server.seen().into_iter().map(|seen| seen.path).collect();
+    let of = |part: &str| asked.iter().filter(|path| path.contains(part)).count();
+    // a token for each, and one refusal in all
+    assert_eq!((of("/token"), of("/v2/")), (3, 4), "{asked:?}");
+    for name in ["one", "two", "three"] {
+        assert_eq!(
+            of(&format!("repository%3Aa%2F{name}%3Apull")),
+            1,
+            "{asked:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_what_the_next_repository_wants_ends_nothing() {
+    // another server answers for the second repository, and the first one gives it none
+    let others: Arc<OnceLock<String>> = Arc::default();
+    let address = Arc::clone(&others);
+    let server = Server::start(move |seen| {
+        let url = address.get().map_or("", String::as_str);
+        let (own, token_path) = match seen.path.starts_with("/v2/b") {
+            true => ("Bearer for-b", "token-of-b"),
+            false => ("Bearer for-a", "token"),
+        };
+        match seen.path.as_str() {
+            path if path.starts_with("/token-of-b") => token("for-b"),
+            path if path.starts_with("/token") && path.contains("repository%3Aa") => token("for-a"),
+            path if path.starts_with("/token") => status(403),
+            _ if seen.header("authorization") == own => serve_manifest(&manifest("x").0, OCI),
+            _ => challenge(format!(
+                r#"Bearer realm="{url}/{token_path}",service="test""#
+            )),
+        }
+    })
+    .await;
+    others.set(server.url("")).unwrap();
+    let registry = client().registry();
+    for image in ["a:1", "b:1", "b:2"] {
+        registry.manifest(&server.image(image)).await.unwrap();
+    }
+    assert_eq!(server.count("/token-of-b"), 1);
+}
+
+#[tokio::test]
 async fn parallel_requests_share_one_token() {
     let server = token_registry(|_, auth| auth == "Bearer t1", |_| token("t1")).await;
     let registry = client().registry();
