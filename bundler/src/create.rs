@@ -8,6 +8,7 @@ use kubepkg_core::bundle::verify::{Closure, closure, outside, placements};
 use kubepkg_core::bundle::{FormatError, Head, Layout, Signatures, write};
 use kubepkg_core::descriptor::Platform;
 use kubepkg_core::digest::Digest;
+use kubepkg_core::keys::PrivateKey;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
@@ -95,14 +96,15 @@ pub struct Created {
 
 /// Creates a bundle.
 ///
-/// The same repository files, selection and options give the same bytes. An interrupted run
-/// leaves nothing under the output's name.
+/// The same repository files, selection and options give the same bytes. It is signed with
+/// `keys`. An interrupted run leaves nothing under the output's name.
 ///
 /// # Errors
 /// See [`CreateError`].
 pub async fn create(
     client: &Client,
     options: &Options,
+    keys: &[&PrivateKey],
     tables: Option<&dyn Tables>,
     progress: &dyn Progress,
 ) -> Result<Created, CreateError> {
@@ -159,11 +161,12 @@ pub async fn create(
     let closure = check_plan(&head, &collected)?;
     let head_bytes = head.encode()?;
     let layout = Layout::plan(&head, &head_bytes)?;
+    let signatures = signatures(keys, &layout.id())?;
 
     let file = output.file();
     let in_output = |error: FormatError| error.in_file(output.partial());
     write::allocate(file, layout.len()).map_err(in_output)?;
-    write::write_frame(file, &layout, &Signatures::default()).map_err(in_output)?;
+    write::write_frame(file, &layout, &signatures).map_err(in_output)?;
     put_small(file, &layout, &used, &collected).map_err(in_output)?;
     fetch(
         &scope.registry,
@@ -184,7 +187,7 @@ pub async fn create(
     warnings.extend(choice.warnings);
     warnings.extend(collected.notes);
     warnings.extend(found.notes);
-    warnings.extend(said(&head, &closure));
+    warnings.extend(said(&head, &closure, !signatures.is_empty()));
     Ok(Created {
         id: layout.id(),
         size: layout.len(),
@@ -202,6 +205,17 @@ fn refuse_unpinned(pins: &Pins, allowed: bool) -> Result<(), CreateError> {
     Err(CreateError::Unpinned(
         pins.unpinned.keys().cloned().collect(),
     ))
+}
+
+/// Over the head, which names every byte that is still to come.
+fn signatures(keys: &[&PrivateKey], id: &Digest) -> Result<Signatures, CreateError> {
+    let mut signatures = Signatures::default();
+    for key in keys {
+        signatures.sign(key, id)?;
+    }
+    // there is room for so many; said before anything large is fetched
+    signatures.encode()?;
+    Ok(signatures)
 }
 
 /// The far side's own checks, before anything large is fetched.
@@ -231,7 +245,7 @@ fn check_file(output: &Output, layout: &Layout) -> Result<(), CreateError> {
     Ok(())
 }
 
-fn said(head: &Head, closure: &Closure) -> Vec<String> {
+fn said(head: &Head, closure: &Closure, signed: bool) -> Vec<String> {
     let without = head.packages.iter().filter(|package| package.no_images);
     let without = without.map(|package| {
         format!(
@@ -249,10 +263,13 @@ fn said(head: &Head, closure: &Closure) -> Vec<String> {
     });
     let holes = head.holes.iter();
     let holes = holes.map(|hole| format!("left out: {} of {}: {}", hole.kind, hole.of, hole.why));
-    let beside = head.has_unpackaged().then(|| {
-        "no package vouches for some of this: import needs --allow-unpinned-images, or a \
-         signature of the bundle (`kubepkg bundle sign`) and its key (--bundle-key)"
-            .to_owned()
+    let beside = head.has_unpackaged().then(|| match signed {
+        true => "no package vouches for some of this: import needs the public key of who signed \
+                 the bundle (--bundle-key), or --allow-unpinned-images"
+            .to_owned(),
+        false => "no package vouches for some of this: import needs --allow-unpinned-images, or a \
+                  signature of the bundle (`kubepkg bundle sign`) and its key (--bundle-key)"
+            .to_owned(),
     });
     let said = without.chain(unpinned).chain(beside).chain(holes);
     said.chain(outside(head, closure)).collect()

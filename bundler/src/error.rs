@@ -9,6 +9,7 @@ use kubepkg_core::descriptor::Platform;
 use kubepkg_core::digest::Digest;
 use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::file::FileName;
+use kubepkg_core::keys::KeyError;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::manifest::ManifestError;
 use kubepkg_core::name::{NameError, PackageName};
@@ -221,6 +222,9 @@ pub enum CreateError {
     /// The plan breaks a rule of the format, or the file cannot be written.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// A key cannot sign.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// What was looked up does not fit together.
     #[error(transparent)]
     Closure(#[from] ClosureError),
@@ -265,6 +269,7 @@ impl Classify for CreateError {
             | CreateError::IsFolder(_)
             | CreateError::Locked(_)
             | CreateError::FileChanged(_)
+            | CreateError::Key(_)
             | CreateError::Io { .. } => Kind::Failed,
             CreateError::NoFolder(_)
             | CreateError::NoPlatform { .. }

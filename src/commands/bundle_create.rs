@@ -9,6 +9,7 @@ use std::time::Instant;
 use kubepkg_bundler::{Created, Options, create};
 use kubepkg_core::descriptor::Platform;
 use kubepkg_core::digest::Digest;
+use kubepkg_core::keys::PrivateKey;
 use kubepkg_core::lock::Lock;
 use kubepkg_core::name::PackageName;
 use kubepkg_core::reference::Reference;
@@ -22,6 +23,7 @@ use crate::error::CommandError;
 use crate::interrupt;
 use crate::printer::{Printer, table};
 use crate::progress::Meter;
+use crate::signing::SignKeys;
 use crate::state::State;
 use crate::summary;
 use crate::units::{size, span};
@@ -69,6 +71,9 @@ pub struct Arguments {
     /// What is carried without packages.
     #[command(flatten)]
     pub beside: Beside,
+    /// Who signs the bundle.
+    #[command(flatten)]
+    pub keys: SignKeys,
     /// Which image gets a tag that two packages pin differently (repeatable)
     #[arg(long, value_name = "REF=DIGEST")]
     pub tag: Vec<TagChoice>,
@@ -96,7 +101,7 @@ const LONG: &str = "\
 What is trusted: the indexes, when one of the given public keys signed them; all other content \
 by the digests the indexes pin. Nothing vouches for what is named with --image, --images-from, \
 --chart or --file: import takes it with --allow-unpinned-images, or when the bundle was signed \
-(`bundle sign`) by a key given there with --bundle-key. What is written: FILE, which appears whole or not at all, a \
+(--sign-key, or `bundle sign` later) by a key given there with --bundle-key. What is written: FILE, which appears whole or not at all, a \
 file beside it while the work goes on, and the memory of what was accepted \
 (~/.local/state/kubepkg), so that an older index is refused next time. A second run with the same \
 FILE needs --force; it needs no key for a repository that was used before. The index file of a repository that was made with `repo index --url URL` counts as the repository at URL.
@@ -104,7 +109,8 @@ FILE needs --force; it needs no key for a repository that was used before. The i
 Example:
   kubepkg bundle create web -o site.tar --repo https://packages.example.com/index.yaml \\
       --public-key release.pub
-  kubepkg bundle create -o images.tar --images-from images.txt --platform linux/amd64";
+  kubepkg bundle create -o images.tar --images-from images.txt --platform linux/amd64 \\
+      --sign-key site.key";
 
 /// `REF=DIGEST`.
 #[derive(Clone, Debug)]
@@ -132,6 +138,8 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let state = State::of_user(printer);
     let remembered = state.read()?;
     let options = options(&arguments, remembered, printer)?;
+    let signers = arguments.keys.read(printer)?;
+    let keys: Vec<&PrivateKey> = signers.keys().map(|(_, key)| key).collect();
     let client = arguments
         .reach
         .client(arguments.mirror.as_deref(), &arguments.jobs)?;
@@ -141,7 +149,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let began = Instant::now();
     let created = interrupt::run(printer, again, async {
         let tables = tables.as_ref().map(|tables| tables as _);
-        Ok(create(&client, &options, tables, &meter).await?)
+        Ok(create(&client, &options, &keys, tables, &meter).await?)
     })?;
     if !state.save(&options.remembered, &created.remembered)? {
         printer.warn(
@@ -153,8 +161,12 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
         printer.warn(warning);
     }
     printer.say(&format!("packed in {}", span(began.elapsed())));
+    let signed = match signers.is_empty() {
+        true => String::new(),
+        false => format!(", signed by {}", signers.ids()),
+    };
     printer.answer(&format!(
-        "wrote {} ({}), bundle {}\n\n{}\n\n{}",
+        "wrote {} ({}), bundle {}{signed}\n\n{}\n\n{}",
         options.output.display(),
         size(created.size),
         created.id,

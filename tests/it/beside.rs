@@ -163,6 +163,38 @@ fn nothing_comes_in_without_somebodys_word() {
 }
 
 #[test]
+fn a_bundle_is_signed_while_it_is_made() {
+    let maker = Maker::new();
+    let web = maker.image("web", &["1"], &small(1));
+    maker.key("site");
+    maker.key("other");
+    let image = format!("{web}:1");
+    let file = maker.scratch.path("site.tar");
+    let flags = ["--image", &image, "--sign-key", "site.key"];
+    let made = maker.create(&flags).ok();
+    assert!(made.stdout.contains("signed by"), "{}", made.stdout);
+    made.says("--bundle-key");
+    let signed = std::fs::read(&file).unwrap();
+    // the same bytes as signed afterwards
+    maker.create(&["--image", &image]).ok();
+    assert!(signed != std::fs::read(&file).unwrap());
+    let call = ["bundle", "sign", "site.tar", "--sign-key", "site.key"];
+    maker.scratch.run(&call).ok();
+    assert!(signed == std::fs::read(&file).unwrap());
+    std::fs::write(&file, signed).unwrap();
+    maker
+        .import(&["--bundle-key", "other.pub"])
+        .fails(3, "signed by none of the keys given with --bundle-key");
+    maker.import(&["--bundle-key", "site.pub"]).ok();
+    // whoever cannot sign is told before anything is asked for
+    let asked = maker.upstream.seen().len();
+    maker
+        .create(&["--image", &image, "--sign-key", "none.key"])
+        .fails(4, "none.key");
+    assert_eq!(maker.upstream.seen().len(), asked);
+}
+
+#[test]
 fn a_slot_that_cannot_be_read_is_begun_anew_only_on_request() {
     let maker = Maker::new();
     let web = maker.image("web", &["1"], &small(1));
