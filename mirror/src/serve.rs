@@ -8,6 +8,7 @@ mod crowd;
 mod guard;
 mod meter;
 mod open_files;
+mod room;
 mod socket;
 mod wire;
 mod workers;
@@ -24,11 +25,12 @@ use kubepkg_core::error::{Classify, Kind};
 use kubepkg_core::store::StoreError;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use self::connection::{Connections, Phase};
 use self::crowd::Crowd;
 pub use self::open_files::raise_open_files;
+use self::room::{Admitted, Room};
 use self::workers::Workers;
 use crate::http::Server;
 use crate::source::Age;
@@ -49,6 +51,8 @@ pub struct Limits {
     pub handshake: Duration,
     /// Connections at once; more are told to come again.
     pub connections: usize,
+    /// Where there are so many: how long nothing may be asked on one that keeps its place.
+    pub yields: Duration,
     /// After the end was asked for: how long answers under way may take.
     pub drain: Duration,
 }
@@ -56,14 +60,16 @@ pub struct Limits {
 impl Default for Limits {
     /// Five minutes (a node unpacking a layer on a slow disk stops reading for a while), half a
     /// minute for the few hundred bytes of a head, ten seconds for TLS, which is when containerd
-    /// gives up too, a few connections for each of a thousand
-    /// nodes, and with what ends after it less than the 30 s in which Kubernetes ends a pod.
+    /// gives up too, a few connections for each of a thousand nodes, five seconds in which a node
+    /// that is pulling asks again, and with what ends after it less than the 30 s in which
+    /// Kubernetes ends a pod.
     fn default() -> Limits {
         Limits {
             idle: Duration::from_secs(300),
             head: Duration::from_secs(30),
             handshake: Duration::from_secs(10),
             connections: 4096,
+            yields: Duration::from_secs(5),
             drain: Duration::from_secs(18),
         }
     }
@@ -150,11 +156,11 @@ pub async fn serve_on(
     let encrypted = tls.is_some();
     let answers = server.into_answers();
     let metrics = Arc::clone(answers.metrics());
-    let connections = Connections::new(answers, limits, tls);
+    let mut room = Room::new(limits.connections);
+    let connections = Connections::new(answers, limits, tls, room.wanted());
     let (phase, watched) = watch::channel(Phase::Serving);
     let workers = Workers::start(&connections, &watched).map_err(ServeError::Threads)?;
     drop((connections, watched));
-    let room = Arc::new(Semaphore::new(limits.connections));
     let crowd = Crowd::new();
     let mut listeners = Listeners {
         all: listeners,
@@ -162,18 +168,29 @@ pub async fn serve_on(
     };
     let mut shutdown = pin!(shutdown);
     loop {
-        let (stream, peer) = tokio::select! {
+        let admitted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accept(&mut listeners) => accepted?,
+            accepted = accept(&mut listeners) => {
+                let (stream, peer) = accepted?;
+                room.admit(stream, peer)
+            }
+            admitted = room.later() => Some(admitted),
         };
-        // never closed, so there is no other error
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-            metrics.refused();
-            crowd.refuse(stream, limits.connections, encrypted);
-            continue;
-        };
-        if let Err(error) = workers.give(stream, peer, permit) {
-            tracing::error!(%error, "cannot serve a connection");
+        match admitted {
+            None => {} // it waits
+            Some(Admitted {
+                stream,
+                peer,
+                place: Some(place),
+            }) => {
+                if let Err(error) = workers.give(stream, peer, place) {
+                    tracing::error!(%error, "cannot serve a connection");
+                }
+            }
+            Some(Admitted { stream, .. }) => {
+                metrics.refused();
+                crowd.refuse(stream, limits.connections, encrypted);
+            }
         }
     }
     drop(listeners);

@@ -57,10 +57,17 @@ pub(super) struct Connections {
     protocol: Builder<TokioExecutor>,
     /// Where the thread counts that talks on them.
     counters: Arc<Counters>,
+    /// Changes when there is no room for another one.
+    wanted: watch::Receiver<()>,
 }
 
 impl Connections {
-    pub(super) fn new(answers: Answers, limits: Limits, tls: Option<Arc<Tls>>) -> Connections {
+    pub(super) fn new(
+        answers: Answers,
+        limits: Limits,
+        tls: Option<Arc<Tls>>,
+        wanted: watch::Receiver<()>,
+    ) -> Connections {
         let mut protocol = Builder::new(TokioExecutor::new());
         // its limit also ends connections that wait for their next request; see `Guarded`
         protocol.http1().header_read_timeout(None);
@@ -76,6 +83,7 @@ impl Connections {
             limits,
             tls,
             protocol,
+            wanted,
         }
     }
 
@@ -125,6 +133,8 @@ impl Connections {
         let stream = Metered::new(stream, Arc::clone(&self.counters));
         let counters = self.counters;
         let answers = self.answers;
+        let mut wanted = self.wanted;
+        let quiet = Arc::clone(&asked);
         let service = service_fn(move |mut request: Request<Incoming>| {
             let version = request.version();
             let open = asked.begin(version);
@@ -155,6 +165,12 @@ impl Connections {
                         tracing::debug!(%peer, error = &*error, "connection ended");
                     }
                     return;
+                }
+                // not any more when the server ends
+                Ok(()) = wanted.changed() => {
+                    if quiet.is_quiet(self.limits.yields) {
+                        talk.as_mut().graceful_shutdown();
+                    }
                 }
                 changed = phase.changed() => match changed {
                     Ok(()) if *phase.borrow_and_update() == Phase::Ending => {

@@ -7,7 +7,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,8 +24,12 @@ use super::Limits;
 const ANSWER: usize = 1024;
 
 /// What is known of the requests of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Asked {
+    /// When the connection began.
+    since: Instant,
+    /// When the last answer was handed over in full: milliseconds since then.
+    answered: AtomicU64,
     /// Requests whose answer was not yet handed over in full.
     open: AtomicUsize,
     /// A request was read to the end of its head since the socket last looked.
@@ -35,6 +39,19 @@ pub(super) struct Asked {
     /// A sign of life that no call of the guard shows came since it last looked: a request began,
     /// or bytes that had been gathered were sent.
     stirred: AtomicBool,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        Asked {
+            since: Instant::now(),
+            answered: AtomicU64::new(0),
+            open: AtomicUsize::new(0),
+            complete: AtomicBool::new(false),
+            multiplexed: AtomicBool::new(false),
+            stirred: AtomicBool::new(false),
+        }
+    }
 }
 
 impl Asked {
@@ -67,6 +84,13 @@ impl Asked {
         !between || written >= ANSWER
     }
 
+    /// Whether nothing is asked, and nothing was for so long.
+    pub(super) fn is_quiet(&self, at_least: Duration) -> bool {
+        let answered = Duration::from_millis(self.answered.load(Ordering::Relaxed));
+        let quiet = self.since.elapsed().saturating_sub(answered);
+        self.open.load(Ordering::Relaxed) == 0 && quiet >= at_least
+    }
+
     /// Whether several requests share the connection.
     pub(super) fn is_multiplexed(&self) -> bool {
         self.multiplexed.load(Ordering::Relaxed)
@@ -79,6 +103,10 @@ pub(super) struct Open(Arc<Asked>);
 
 impl Drop for Open {
     fn drop(&mut self) {
+        let now = u64::try_from(self.0.since.elapsed().as_millis());
+        self.0
+            .answered
+            .store(now.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

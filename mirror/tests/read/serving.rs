@@ -170,6 +170,33 @@ async fn connections_beyond_the_limit_are_told_to_come_again() {
 }
 
 #[tokio::test]
+async fn connections_on_which_nothing_is_asked_make_way_for_others() {
+    let limits = Limits {
+        connections: 2,
+        yields: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let server = Running::with(limits, |s| s).await;
+    let bytes = vec![7; 32 * 1024 * 1024];
+    let digest = server.store.blob_in(R, &bytes);
+    let mut busy = request(&server, &format!("/v2/{R}/blobs/{digest}")).await;
+    busy.read_exact(&mut [0; 1]).await.unwrap();
+    let mut quiet = request(&server, "/v2/").await;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"{}") {
+        quiet.read_buf(&mut answer).await.unwrap();
+    }
+    // it may not have been quiet for long enough when it is wanted first
+    let answers = async { while server.get("/v2/").await.status != 200 {} };
+    let answered = tokio::time::timeout(Duration::from_secs(60), answers).await;
+    assert!(answered.is_ok(), "nobody makes way");
+    assert!(matches!(quiet.read(&mut [0; 1]).await, Ok(0) | Err(_)));
+    // who is being answered keeps its place
+    let mut got = vec![0; bytes.len()];
+    busy.read_exact(&mut got).await.unwrap();
+}
+
+#[tokio::test]
 async fn clients_that_leave_early_leave_the_server_well() {
     let server = Running::start().await;
     let digest = server.store.blob_in(R, &vec![7; 8 * 1024 * 1024]);

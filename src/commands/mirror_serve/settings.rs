@@ -85,6 +85,7 @@ impl BoundFlags {
             handshake: self.handshake_timeout,
             connections: usize::try_from(self.max_connections).unwrap_or(usize::MAX),
             drain: self.stop_within,
+            ..Limits::default()
         }
     }
 }

@@ -30,8 +30,14 @@ patch() {
     secure -X PATCH -H 'Content-Type: application/octet-stream' -H 'Expect:' -o /dev/null -T "$file" "$@" "$place"
 }
 
-# has BYTES: the mirror has written that much of the upload.
-has() { [ "$(stat -c %s "$received")" -ge "$1" ]; }
+# arrives BYTES: waits until the mirror has written that much of the upload; 5 GB take their time.
+arrives() {
+    local deadline=$((SECONDS + 300))
+    until [ "$(stat -c %s "$received")" -ge "$1" ]; do
+        [ $SECONDS -lt $deadline ] || return 1
+        sleep 0.02
+    done
+}
 
 # state: how many bytes the mirror says it has.
 state() { secure -D - -o /dev/null "$place" | tr -d '\r' | sed -n 's/^range: 0-\([0-9]*\)$/\1/Ip' | awk '{ print $1 + 1 }'; }
@@ -51,7 +57,7 @@ cut_twice() {
 
     patch cut &
     client=$!
-    await mirror has $((cut_size / 5))
+    arrives $((cut_size / 5))
     pkill -9 -P "$client"
     fails wait "$client"
     have=$(state)
@@ -61,7 +67,7 @@ cut_twice() {
     # too slow to end while the mirror waits for it
     tail -c "+$((have + 1))" cut | patch - --limit-rate $((cut_size / 8)) &
     client=$!
-    await mirror has $((cut_size / 2))
+    arrives $((cut_size / 2))
     bounded "$memory"
     stop mirror
     fails wait "$client"
@@ -85,5 +91,5 @@ cut_twice() {
     echo "pulled and checked: $(rate "$cut_size" "$began")" | tee -a figures
 }
 check 'it goes on after a cut and a restart, in little memory' cut_twice
-sed 's/^/      /' figures
+[ ! -e figures ] || sed 's/^/      /' figures
 rm -f cut
