@@ -5,7 +5,7 @@
 mod view;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::response::Response;
 use http::HeaderMap;
@@ -28,24 +28,37 @@ const KEPT: usize = 32;
 
 /// The views that were asked for, each with what it was built from.
 #[derive(Clone, Debug, Default)]
-pub struct ChartCache(Arc<Mutex<HashMap<RepositoryName, Arc<View>>>>);
+pub struct ChartCache {
+    views: Arc<Mutex<HashMap<RepositoryName, Arc<View>>>>,
+    /// Who builds one. That may wait for another machine, so it takes one thread and no more.
+    building: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl ChartCache {
-    /// The view of `folder`, `None` when no chart lies right below it. May block; of several
-    /// that ask at once one builds it. A push elsewhere costs nothing, one into the folder the
-    /// charts of one repository.
+    fn views(&self) -> MutexGuard<'_, HashMap<RepositoryName, Arc<View>>> {
+        self.views.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The view of `folder`, if it is built.
+    fn known(&self, names: &Names, folder: &RepositoryName) -> Option<Arc<View>> {
+        let last = self.views().get(folder).map(Arc::clone);
+        last.filter(|view| view.is_of(names, folder))
+    }
+
+    /// The view of `folder`, `None` when no chart lies right below it. May block. A push
+    /// elsewhere costs nothing, one into the folder the charts of one repository.
     fn view(
         &self,
         source: &dyn Source,
         names: &Names,
         folder: &RepositoryName,
     ) -> Result<Option<Arc<View>>, StoreError> {
-        let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = views.get(folder);
-        if let Some(view) = last.filter(|view| view.is_of(names, folder)) {
+        let last = self.views().get(folder).map(Arc::clone);
+        if let Some(view) = last.as_ref().filter(|view| view.is_of(names, folder)) {
             return Ok(Some(Arc::clone(view)));
         }
-        let view = View::build(source, names, folder, last.map(|view| &**view))?.map(Arc::new);
+        let view = View::build(source, names, folder, last.as_deref())?.map(Arc::new);
+        let mut views = self.views();
         match &view {
             // only folders that hold charts, so requests for others cannot make it grow
             Some(view) => {
@@ -74,13 +87,7 @@ pub async fn answer(
     let (folder, file) = decoded.rsplit_once('/').ok_or_else(absent)?;
     let folder = mapped(folder).ok_or_else(absent)?;
     auth::demand_below(shared, asking, names, &folder)?;
-    let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
-    let view = blocking(&shared.source, move |source| {
-        cache.view(source, &snapshot, &folder)
-    })
-    .await?
-    .map_err(|error| ApiError::store(&error))?
-    .ok_or_else(absent)?;
+    let view = built(shared, names, folder).await?.ok_or_else(absent)?;
 
     if file == "index.yaml" {
         let described = Described {
@@ -108,6 +115,29 @@ pub async fn answer(
     described
         .answer(asking, &shared.source, &shared.buffers, absent, open)
         .await
+}
+
+/// The view of `folder`, `None` when there are no charts; of several that ask at once one builds
+/// it.
+async fn built(
+    shared: &Shared,
+    names: &Arc<Names>,
+    folder: RepositoryName,
+) -> Result<Option<Arc<View>>, ApiError> {
+    let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
+    let wanted = folder.clone();
+    let known = blocking(&shared.source, move |_| cache.known(&snapshot, &wanted));
+    if let Some(view) = known.await? {
+        return Ok(Some(view));
+    }
+    // as long as it takes, also where nobody waits for it any more
+    let building = Arc::clone(&shared.charts.building).lock_owned().await;
+    let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
+    let built = blocking(&shared.source, move |source| {
+        let _building = building;
+        cache.view(source, &snapshot, &folder)
+    });
+    built.await?.map_err(|error| ApiError::store(&error))
 }
 
 /// The registry path of a chart repository: as it is, or, when spelled as upstream (a port
