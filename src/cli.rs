@@ -5,6 +5,7 @@
 mod environment;
 mod flags;
 mod key_files;
+mod layers;
 mod requests;
 mod settings_file;
 mod sources;
@@ -288,17 +289,24 @@ impl Cli {
                 return Err(refused);
             }
         };
-        let whole = || match &file {
-            Some(file) => file.apply(Cli::command()),
-            None => Cli::command(),
+        let below = |environment: &Environment, file: Option<&SettingsFile>| {
+            let whole = match file {
+                Some(file) => file.apply(Cli::command()),
+                None => Cli::command(),
+            };
+            environment.apply(whole).color(color_of(arguments))
         };
         if file.is_some() {
-            command = environment.apply(whole()).color(color_of(arguments));
+            command = below(environment, file.as_ref());
         }
         let mut matches = command.try_get_matches_from(arguments).map_err(refused)?;
-        let weaker = environment.without_weaker(&matches);
-        if let Some(rest) = weaker {
-            let command = rest.apply(whole()).color(color_of(arguments));
+        let by_flags = layers::overruled(|flag| layers::on_the_command_line(&matches, flag));
+        let variables = environment.without(&by_flags);
+        let mut by_both = layers::overruled(|flag| variables.has(flag));
+        by_both.extend(&by_flags);
+        if !by_both.is_empty() {
+            let file = file.map(|file| file.without(&by_both));
+            let command = below(&variables, file.as_ref());
             matches = command.try_get_matches_from(arguments).map_err(refused)?;
         }
         Cli::from_arg_matches(&matches).map_err(refused)

@@ -3,11 +3,10 @@
 //! A variable becomes the default of its flag, so the flag on the command line always wins.
 //! Lists are separated by commas in variables only: a comma in a flag belongs to the value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
-use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, Command};
 
 /// A variable and the flag it stands in for.
 #[derive(Debug)]
@@ -89,6 +88,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_PLATFORM", "platform", "linux/amd64"),
     variable("KUBEPKG_PUBLIC_KEY", "public-key", "release.pub"),
     variable("KUBEPKG_QUIET", "quiet", "true"),
+    variable("KUBEPKG_READ_ONLY", "read-only", "true"),
     variable("KUBEPKG_REGISTRY_CONFIG", "registry-config", "config.json"),
     variable("KUBEPKG_RELOAD_EVERY", "reload-every", "5s"),
     variable(
@@ -109,7 +109,9 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_TLS_CA", "tls-ca", "ca.pem"),
     variable("KUBEPKG_TLS_CERT", "tls-cert", "mirror.crt"),
     variable("KUBEPKG_TLS_KEY", "tls-key", "mirror.key"),
+    variable("KUBEPKG_TOKEN_KEY_FILE", "token-key-file", "token-key"),
     variable("KUBEPKG_TRUST", "trust", "trust.yaml"),
+    variable("KUBEPKG_TRUSTED_PROXY", "trusted-proxy", "10.0.0.0/8"),
     variable(
         "KUBEPKG_URL",
         "url",
@@ -186,13 +188,6 @@ pub const WITHOUT: &[&str] = &[
     "verify",
     "wanted",
     "yes",
-];
-
-/// Flags that answer one question together. One of them on the command line is the whole
-/// answer, and no variable adds to it.
-const TOGETHER: &[&[&str]] = &[
-    &["public-key", "root-key", "root-threshold", "trust"],
-    &["sign-key", "sign-key-env"],
 ];
 
 /// What every variable begins with.
@@ -280,43 +275,28 @@ impl Environment {
                 // keys a user trusts do not become the keys of a root by accident
                 "root" => subcommand,
                 // it refuses the flag, which is for the verbs that read an index
-                "add" => self.without("max-age").apply(subcommand),
+                "add" => self.without(&["max-age"].into()).apply(subcommand),
                 _ => self.apply(subcommand),
             })
     }
 
-    fn without(&self, flag: &str) -> Environment {
-        let named = |name: &str| VARIABLES.iter().any(|v| v.name == name && v.flag == flag);
+    /// Whether a variable stands in for this flag.
+    pub fn has(&self, flag: &str) -> bool {
+        let mut named = VARIABLES.iter().filter(|v| v.flag == flag);
+        named.any(|v| self.0.contains_key(v.name))
+    }
+
+    /// These variables without those that stand in for one of `flags`.
+    pub fn without(&self, flags: &BTreeSet<&str>) -> Environment {
+        let named = |name: &str| {
+            let mut all = VARIABLES.iter();
+            all.any(|v| v.name == name && flags.contains(v.flag))
+        };
         let rest = self.0.iter().filter(|(name, _)| !named(name));
         Environment(
             rest.map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
         )
-    }
-
-    /// These variables without those a flag of `matches` speaks in place of, though it is
-    /// another flag; `None` where there is none of those.
-    pub fn without_weaker(&self, matches: &ArgMatches) -> Option<Environment> {
-        let mut leaf = matches;
-        while let Some((_, deeper)) = leaf.subcommand() {
-            leaf = deeper;
-        }
-        let given = |flag: &str| {
-            let id = flag.replace('-', "_");
-            let id = if flag == "trust" { "trust_file" } else { &id };
-            let known = leaf.ids().any(|there| there.as_str() == id);
-            known && leaf.value_source(id) == Some(ValueSource::CommandLine)
-        };
-        let of = |flag: &str| format!("{PREFIX}{}", flag.to_uppercase().replace('-', "_"));
-        let mut rest = self.0.clone();
-        for group in TOGETHER {
-            if group.iter().any(|flag| given(flag)) {
-                group.iter().for_each(|flag| {
-                    rest.remove(&of(flag));
-                });
-            }
-        }
-        (rest.len() < self.0.len()).then_some(Environment(rest))
     }
 
     fn apply_to(&self, arg: Arg) -> Arg {
@@ -363,7 +343,6 @@ fn split(list: &OsStr) -> Vec<OsString> {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
-    use std::collections::BTreeSet;
 
     fn flags(command: &Command, into: &mut BTreeSet<String>) {
         into.extend(

@@ -4,7 +4,7 @@
 //! it: flag, variable, file. So there is one list of settings, the flags, and one way to read
 //! and judge each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,12 @@ impl SettingsFile {
             .mut_subcommand(VERB[0], |mirror| {
                 mirror.mut_subcommand(VERB[1], |serve| serve.mut_args(|arg| self.apply_to(arg)))
             })
+    }
+
+    /// What the file says, without these flags.
+    pub fn without(mut self, flags: &BTreeSet<&str>) -> SettingsFile {
+        self.0.retain(|flag, _| !flags.contains(flag.as_str()));
+        self
     }
 
     fn apply_to(&self, arg: Arg) -> Arg {

@@ -104,6 +104,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let stays = [
         FileStore::users_file(&arguments.store),
         FileStore::tls_folder(&arguments.store),
+        FileStore::token_key_file(&arguments.store),
     ];
     let stays: Vec<String> = stays
         .iter()

@@ -80,6 +80,10 @@ pub struct Arguments {
     /// Let everyone who reaches the address push, delete and move tags, without a login
     #[arg(long)]
     pub anonymous_push: bool,
+    /// Serve a store that is not to be changed: nobody pushes, nothing is collected, and /readyz
+    /// does not ask whether it could be written
+    #[arg(long)]
+    pub read_only: bool,
     /// Begin with a new store where there is none, in an empty or missing folder; do not leave this
     /// in a unit file: the folder of an unmounted disk is empty too
     #[arg(long)]
@@ -125,8 +129,9 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
             listeners.push(listener);
         }
         let store = in_bucket::or_folder(&arguments, printer).await?;
-        let spoken = arguments.tls.open(&arguments, false)?;
-        let gate = Arc::new(arguments.logins.open(&arguments)?);
+        let spoken = arguments.tls.open(&arguments)?;
+        let files = arguments.logins.files(&arguments);
+        let gate = Arc::new(arguments.logins.open(&arguments, files)?);
         let names = store.names().await?;
         let held = match names.repositories.len() {
             0 => "empty so far".to_owned(),
@@ -196,6 +201,8 @@ fn server(
     let server = server
         .own_names(&arguments.own_name)
         .reached(spoken.is_some(), arguments.external_url.clone())
+        .plain_http(arguments.insecure_http)
+        .trusted_proxies(arguments.logins.trusted_proxy.clone())
         .gate(Arc::clone(gate))
         .settings(pages);
     let settings = PushSettings {
@@ -203,7 +210,10 @@ fn server(
         sparse_indexes: arguments.sparse_indexes,
     };
     match store {
-        Opened::Folder(store) if !store.can_write() => server,
+        Opened::Folder(store) if !store.can_write() => match arguments.read_only {
+            true => server,
+            false => server.unwritable(),
+        },
         Opened::Folder(store) => server.accept_pushes(store.clone(), settings),
         Opened::Bucket(store, spool) => {
             let replica = Replica::new(store.clone(), spool.clone());
@@ -212,9 +222,20 @@ fn server(
     }
 }
 
-/// Plain HTTP is for this machine, or for who says so.
+/// Plain HTTP is for this machine, or for who says so; and who may write is said in one way.
 fn must_be_safe(arguments: &Arguments) -> Result<(), CommandError> {
-    arguments.tls.check()?;
+    arguments.tls.check(arguments.insecure_http)?;
+    let writes = [
+        ("--anonymous-push", arguments.anonymous_push),
+        ("--new-store", arguments.new_store),
+    ];
+    if let Some((flag, _)) = writes.iter().find(|(_, is)| *is && arguments.read_only) {
+        return Err(
+            CommandError::usage("a store that is only read is not written")
+                .at(format!("--read-only, {flag}"))
+                .hint("leave one of them out (in a file: readOnly, anonymousPush)"),
+        );
+    }
     let open = arguments.listen.iter().find(|a| !a.ip().is_loopback());
     match open {
         Some(address) if !arguments.insecure_http && !arguments.tls.is_wanted() => Err(
@@ -258,12 +279,22 @@ fn say_tls(spoken: &Spoken, printer: &Printer) {
 
 /// With logins and without TLS of its own it may stand behind a proxy that speaks TLS.
 fn warn_of_unknown_address(arguments: &Arguments, gate: &Gate, printer: &Printer) {
-    if gate.has_logins() && !arguments.tls.is_wanted() && arguments.external_url.is_none() {
-        printer.warn(
+    let proxied = !arguments.logins.trusted_proxy.is_empty();
+    let known = arguments.tls.is_wanted() || arguments.external_url.is_some() || proxied;
+    if !gate.has_logins() || known {
+        return;
+    }
+    match arguments.insecure_http {
+        true => printer.warn(
+            "passwords and tokens are sent readable; if a proxy before the mirror speaks TLS, say \
+             so (--external-url https://mirror.example.com), for clients are sent to http://",
+        ),
+        false => printer.warn(
             "clients get no tokens, because their way here is not known: they send passwords with \
              each request, and docker pulls nothing without one; say how they reach the mirror \
-             (--external-url https://mirror.example.com, or http:// where there is no TLS)",
-        );
+             (--external-url https://mirror.example.com, --trusted-proxy with the proxy's address, \
+             or --insecure-http where there is no TLS)",
+        ),
     }
 }
 
@@ -287,16 +318,22 @@ fn say_pushes(arguments: &Arguments, gate: &Gate, store: &Opened, printer: &Prin
     }
 }
 
-/// Opens the store for writing where this process may: then it is also looked after. Where it
-/// may not, it is served all the same.
+/// Opens the store for writing, unless it is only to be read: then it is also looked after. Where
+/// this process may not write it, it is served all the same, and not ready.
 fn open(arguments: &Arguments, printer: &Printer) -> anyhow::Result<FileStore> {
     let folder = &arguments.store;
+    if arguments.read_only {
+        return Ok(FileStore::open(folder, OpenMode::ReadOnly)?);
+    }
     match FileStore::open(folder, OpenMode::Writable) {
         Ok(store) => Ok(store.min_free(arguments.min_free * 10)),
         Err(error @ StoreError::Unusable { .. }) if !arguments.anonymous_push => {
             match FileStore::open(folder, OpenMode::ReadOnly) {
                 Ok(store) => {
-                    printer.say(&format!("only reading the store: {error}"));
+                    printer.warn(&format!(
+                        "the store cannot be written, so it is served for pulls alone and /readyz \
+                         says no (--read-only if that is meant): {error}"
+                    ));
                     Ok(store)
                 }
                 Err(_) => Err(error.into()),
@@ -308,7 +345,10 @@ fn open(arguments: &Arguments, printer: &Printer) -> anyhow::Result<FileStore> {
 
 fn cannot_listen(address: SocketAddr, error: std::io::Error) -> CommandError {
     let hint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => "another program listens there; choose another --listen",
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there; stop it (a mirror that runs is \
+                                            one), or choose another --listen"
+        }
         std::io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege",
         _ => "the address must be one of this machine's, or 0.0.0.0 for all of them",
     };

@@ -41,6 +41,7 @@ mod served;
 mod service;
 mod serving;
 mod signing;
+mod starting;
 mod tending;
 mod trust;
 mod usage;

@@ -167,20 +167,30 @@ pub fn send_as(
     media_type: &str,
     body: &[u8],
 ) -> Answer {
-    let mut stream = TcpStream::connect(host).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    let mut lines = String::new();
     if !media_type.is_empty() {
         let length = body.len();
-        head.push_str(&format!(
+        lines.push_str(&format!(
             "Content-Type: {media_type}\r\nContent-Length: {length}\r\n"
         ));
     }
     if !login.is_empty() {
         let login = STANDARD.encode(login);
-        head.push_str(&format!("Authorization: Basic {login}\r\n"));
+        lines.push_str(&format!("Authorization: Basic {login}\r\n"));
     }
-    head.push_str("\r\n");
+    exchange(host, method, path, &lines, body)
+}
+
+/// A request without a body, with these lines of a head.
+pub fn send_with(host: &str, lines: &str, method: &str, path: &str) -> Answer {
+    exchange(host, method, path, lines, b"")
+}
+
+fn exchange(host: &str, method: &str, path: &str, lines: &str, body: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{lines}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body).unwrap();
     let mut bytes = Vec::new();

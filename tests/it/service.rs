@@ -14,7 +14,7 @@ use crate::served::{Mirror, Running, get, send, send_as};
 const HEAD: &str = "apiVersion: kubepkg.dev/v1\nkind: MirrorSettings\n";
 
 /// Settings of a new store `mirror` on a free port.
-fn settings(scratch: &Scratch, more: &str) {
+pub fn settings(scratch: &Scratch, more: &str) {
     let text = format!("{HEAD}store: mirror\nlisten: \"127.0.0.1:0\"\nreloadEvery: 1s\n{more}");
     scratch.write("mirror.yaml", text);
 }
@@ -42,7 +42,7 @@ fn answers(run: crate::command::Run, text: &str) {
     assert!(run.stdout.contains(text), "no {text:?} in {}", run.stdout);
 }
 
-fn user(scratch: &Scratch, name: &str, password: &str) {
+pub fn user(scratch: &Scratch, name: &str, password: &str) {
     scratch.write("password", password);
     let call = ["mirror", "user", "add", name, "--store", "mirror"];
     let file = ["--password-file", "password"];
@@ -68,7 +68,7 @@ fn push(host: &str, login: &str, bytes: &[u8]) -> u16 {
 
 /// Asks until it is so, which takes as long as a change of a file takes to be noticed.
 #[track_caller]
-fn until(holds: impl Fn() -> bool) {
+pub fn until(holds: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !holds() {
         assert!(begun.elapsed().as_secs() < 60, "it did not come about");
@@ -148,6 +148,7 @@ fn the_sample_has_every_setting_and_is_one() {
         std::fs::read(samples.join("mirror-access.yaml")).unwrap(),
     );
     scratch.write("users", "");
+    scratch.write("token-key", "0123456789abcdef".repeat(4));
     check(&scratch).fails(2, "\"robot\" is neither a user nor a group");
     for name in ["robot", "alice", "bob"] {
         let call = ["mirror", "user", "add", name, "--htpasswd", "users"];

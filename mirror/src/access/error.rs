@@ -20,12 +20,22 @@ pub enum AccessError {
         source: io::Error,
     },
     /// A file cannot be written.
-    #[error("cannot write the users of the mirror")]
+    #[error("cannot write {what}")]
     Write {
+        /// What should be in it.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// A file holds no key of tokens.
+    #[error("{why}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
     },
     /// A line of the file of passwords is of no use.
     #[error("{why}")]
@@ -69,9 +79,9 @@ impl AccessError {
         move |source| AccessError::Read { what, path, source }
     }
 
-    pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> AccessError {
+    pub(super) fn write(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AccessError {
         let path = path.to_owned();
-        move |source| AccessError::Write { path, source }
+        move |source| AccessError::Write { what, path, source }
     }
 }
 
@@ -84,7 +94,8 @@ impl Classify for AccessError {
             AccessError::Read { .. } | AccessError::Write { .. } | AccessError::Random(_) => {
                 Kind::Failed
             }
-            AccessError::Login { .. }
+            AccessError::Key { .. }
+            | AccessError::Login { .. }
             | AccessError::Rules { .. }
             | AccessError::Meaning { .. }
             | AccessError::User(_) => Kind::Usage,
@@ -93,9 +104,9 @@ impl Classify for AccessError {
 
     fn place(&self) -> Option<String> {
         match self {
-            AccessError::Read { path, .. } | AccessError::Write { path, .. } => {
-                Some(path.display().to_string())
-            }
+            AccessError::Read { path, .. }
+            | AccessError::Write { path, .. }
+            | AccessError::Key { path, .. } => Some(path.display().to_string()),
             AccessError::Login { path, line, .. } => {
                 Some(format!("{}: line {line}", path.display()))
             }
@@ -113,6 +124,9 @@ impl Classify for AccessError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            AccessError::Key { .. } => {
+                Some("make one with `openssl rand -hex 32`, the same for all mirrors".to_owned())
+            }
             AccessError::Login { .. } => {
                 Some("make lines with `mirror user add`, or with `htpasswd -B`".to_owned())
             }

@@ -8,6 +8,7 @@ mod failures;
 mod passwords;
 mod rules;
 mod token;
+mod token_key;
 mod users;
 mod verified;
 
@@ -29,6 +30,7 @@ use self::rules::RulesError;
 pub use self::rules::{Action, Rules};
 pub use self::token::LIFE as TOKEN_LIFE;
 use self::token::{Bearer, Tokens};
+pub use self::token_key::TokenKey;
 pub use self::users::Users;
 use self::verified::Verified;
 use crate::changes::{Changes, read_bounded};
@@ -46,6 +48,8 @@ pub struct AccessFiles {
     pub users: Option<PathBuf>,
     /// The rules.
     pub rules: Option<PathBuf>,
+    /// The key of tokens.
+    pub token_key: TokenKey,
 }
 
 /// Who somebody is.
@@ -77,16 +81,17 @@ pub enum NotThem {
     Token,
     /// What was sent is no login.
     Unreadable,
-    /// There were too many wrong logins, or there are too many at once; try again after this.
+    /// There were too many wrong logins of this name, or there are too many at once; try again after this.
     Later(Duration),
 }
 
 /// What was read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Settings {
     /// `None`: there are no logins.
     passwords: Option<Passwords>,
     rules: Rules,
+    tokens: Arc<Tokens>,
 }
 
 impl Settings {
@@ -140,7 +145,6 @@ pub struct Gate {
     known: Known,
     changes: Changes,
     checks: Arc<Checks>,
-    tokens: Tokens,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
@@ -162,14 +166,22 @@ impl std::fmt::Debug for Gate {
 
 impl Gate {
     /// Reads the settings. `open`: everybody may write where no rule says otherwise.
-    /// `failures`: wrong logins an address may have in a minute, 0 for any number.
-    pub fn open(files: AccessFiles, open: bool, failures: u32) -> Result<Gate, AccessError> {
-        let paths = [&files.passwords, &files.users, &files.rules];
+    /// `failures`: wrong logins a name may have from an address in a minute, 0 for any number.
+    pub fn open(mut files: AccessFiles, open: bool, failures: u32) -> Result<Gate, AccessError> {
+        // first, as it may be made: that is no change
+        let tokens = Arc::new(Tokens::under(files.token_key.begin()?));
+        let paths = [
+            files.passwords.as_ref(),
+            files.users.as_ref(),
+            files.rules.as_ref(),
+            files.token_key.path(),
+        ];
         let changes = Changes::of(paths.into_iter().flatten().cloned().collect());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let settings = Settings {
             passwords: read_passwords(&files)?,
             rules: read_rules(&files)?,
+            tokens,
         };
         Ok(Gate {
             known: Known::of(&settings),
@@ -181,7 +193,6 @@ impl Gate {
                 verified: Verified::new()?,
                 failures: Failures::new(failures),
             }),
-            tokens: Tokens::new()?,
             // half of the processors are left for those who are in
             turns: Arc::new(Semaphore::new((cores / 2).max(1))),
             waiting: AtomicUsize::new(0),
@@ -208,7 +219,8 @@ impl Gate {
     /// Whether anybody at all may write somewhere.
     pub fn lets_write(&self) -> bool {
         let settings = self.settings();
-        self.open || settings.passwords.is_some() || settings.rules.let_anyone_write()
+        let logins = settings.passwords.is_some();
+        settings.rules.let_write(logins, self.open)
     }
 
     /// Whether everybody may read everything.
@@ -227,11 +239,12 @@ impl Gate {
         self.settings().doubts(&self.files)
     }
 
-    /// Reads the files again. Users and rules count each for itself: whoever was taken away is
-    /// out, whatever became of the rules. The old go on where the new ones cannot be used; the
+    /// Reads the files again. Users, rules and the key count each for itself: whoever was taken
+    /// away is out, whatever became of the rules. The old go on where the new ones cannot be used; the
     /// errors say which.
     pub fn reload(&self) -> Result<(), Vec<AccessError>> {
         let (passwords, rules) = (read_passwords(&self.files), read_rules(&self.files));
+        let key = self.files.token_key.again();
         let mut errors = Vec::new();
         let mut now = self
             .settings
@@ -246,6 +259,14 @@ impl Gate {
                 errors.push(error);
                 now.rules.clone()
             }),
+            tokens: match key {
+                Ok(Some(key)) => Arc::new(Tokens::under(key)),
+                Ok(None) => Arc::clone(&now.tokens),
+                Err(error) => {
+                    errors.push(error);
+                    Arc::clone(&now.tokens)
+                }
+            },
         });
         self.known.follow(&settings);
         *now = settings;
@@ -304,11 +325,11 @@ impl Gate {
     }
 
     fn bearer(&self, token: &str, now: Time) -> Result<Who, NotThem> {
-        let bearer = self.tokens.check(token, now).ok_or(NotThem::Token)?;
+        let settings = self.settings();
+        let bearer = settings.tokens.check(token, now).ok_or(NotThem::Token)?;
         let Some(user) = &bearer.user else {
             return Ok(Who::Anyone);
         };
-        let settings = self.settings();
         let passwords = settings.passwords.as_ref().ok_or(NotThem::Token)?;
         // a user who was taken away or has a new password logs in again
         match passwords.version(user) == Some(bearer.version) {
@@ -327,7 +348,7 @@ impl Gate {
         let login = hash.map(|hash| checks.verified.login(user, password, hash));
         let known = || login.is_some_and(|login| checks.verified.knows(login, Instant::now()));
         let them = || passwords.user(user).map(Who::User).ok_or(NotThem::Wrong);
-        let may_try = || match checks.failures.wait(address, Instant::now()) {
+        let may_try = || match checks.failures.wait(address, user, Instant::now()) {
             Some(wait) => Err(NotThem::Later(wait)),
             None => Ok(()),
         };
@@ -344,10 +365,11 @@ impl Gate {
         may_try()?;
         // for a name nobody has it takes as long
         let Some(compared) = hash.or_else(|| passwords.costliest()) else {
-            checks.failures.note(address, Instant::now());
+            checks.failures.note(address, user, Instant::now());
             return Err(NotThem::Wrong);
         };
         let (compared, checks) = (compared.to_owned(), Arc::clone(checks));
+        let name = user.to_owned();
         let shown = zeroize::Zeroizing::new(password.to_owned());
         // It goes on when the client does not wait for it. The turn is held and a wrong password
         // is noted all the same, or hanging up would get around both.
@@ -356,7 +378,7 @@ impl Gate {
             let right = bcrypt::verify(shown.as_bytes(), &compared).unwrap_or(false);
             match login {
                 Some(login) if right => checks.verified.remember(login, Instant::now()),
-                _ => checks.failures.note(address, Instant::now()),
+                _ => checks.failures.note(address, &name, Instant::now()),
             }
             login.is_some() && right
         });
@@ -396,7 +418,7 @@ impl Gate {
             user: who.user().map(str::to_owned),
             version: version.unwrap_or_default(),
         };
-        self.tokens.make(&bearer, Time::now())
+        settings.tokens.make(&bearer, Time::now())
     }
 }
 

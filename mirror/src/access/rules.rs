@@ -225,11 +225,24 @@ impl Rules {
         }
     }
 
-    /// Whether somebody without a login may write anywhere, rules alone.
-    pub fn let_anyone_write(&self) -> bool {
-        let anyone = |those: &Option<Those>| those.as_ref().is_some_and(|those| those.anyone);
-        let mut rules = self.rules.iter();
-        rules.any(|rule| anyone(&rule.push) || anyone(&rule.delete))
+    /// Whether anybody at all may write anywhere. `logins`: there are users; `open`: where no
+    /// rule says otherwise everybody may write.
+    pub fn let_write(&self, logins: bool, open: bool) -> bool {
+        let lets = |those: Option<&Those>| match those {
+            Some(those) => those.anyone || logins && (those.users || !those.named.is_empty()),
+            None => logins || open,
+        };
+        for rule in &self.rules {
+            let delete = rule.delete.as_ref().or(rule.push.as_ref());
+            if lets(rule.push.as_ref()) || lets(delete) {
+                return true;
+            }
+            if rule.below && rule.path.is_empty() {
+                // no other one is ever asked
+                return false;
+            }
+        }
+        logins || open
     }
 
     /// Whether everybody may read everything.
@@ -335,7 +348,7 @@ mod tests {
         }
         assert!(rules.allow(None, Push, "docker.io/library/x", true));
         assert!(!rules.allow(None, Push, "ghcr.io/other", true));
-        assert!(!rules.are_open() && !rules.let_anyone_write());
+        assert!(!rules.are_open() && !rules.let_write(false, false));
     }
 
     #[test]
@@ -348,7 +361,41 @@ mod tests {
         let closed = rules("anonymous: none\n");
         assert!(!closed.allow(None, Action::Pull, "a", false));
         assert!(closed.allow(Some("a"), Action::Pull, "a", false));
-        assert!(rules("rules:\n- {path: in/**, push: [anyone]}\n").let_anyone_write());
+        assert!(rules("rules:\n- {path: in/**, push: [anyone]}\n").let_write(false, false));
+    }
+
+    #[test]
+    fn nobody_writes_where_a_rule_for_all_says_so() {
+        use Action::{Delete, Pull, Push};
+        let none = rules("rules:\n- {path: \"**\", push: []}\n");
+        for user in [None, Some("alice")] {
+            for repository in ["a", "docker.io/library/x", "a/b/c/d"] {
+                assert!(none.allow(user, Pull, repository, true));
+                assert!(!none.allow(user, Push, repository, true));
+                assert!(!none.allow(user, Delete, repository, true));
+            }
+        }
+        assert!(!none.let_write(true, true));
+        // one before it counts, one behind it does not
+        for (text, lets) in [
+            (
+                "- {path: a, push: [alice]}\n- {path: \"**\", push: []}\n",
+                true,
+            ),
+            (
+                "- {path: \"**\", push: []}\n- {path: a, push: [alice]}\n",
+                false,
+            ),
+            ("- {path: \"**\", push: [], delete: [alice]}\n", true),
+            ("- {path: \"**\", pull: [alice]}\n", true),
+            ("- {path: a/**, push: []}\n", true),
+        ] {
+            let rules = rules(&format!("rules:\n{text}"));
+            assert_eq!(rules.let_write(true, false), lets, "{text}");
+        }
+        // without quotes it is something else in YAML, and is refused
+        let bare = format!("{HEAD}rules:\n- path: **\n  push: []\n");
+        assert!(matches!(Rules::parse(&bare), Err(RulesError::Yaml(_))));
     }
 
     #[test]

@@ -10,9 +10,17 @@ use kubepkg_core::time::Time;
 use sha2::Sha256;
 
 use super::error::AccessError;
+use super::token_key::Key;
 
-/// How long a token counts. Clients fetch a new one without asking anybody.
+/// How long clients are told that a token counts. They fetch a new one without asking anybody.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
+
+/// How much the clocks of two mirrors may differ that know each other's tokens. Each counts for
+/// that much longer than its client is told.
+const SKEW: i64 = 60;
+
+/// Seconds a token counts.
+const HOLDS: i64 = LIFE.as_secs() as i64 + SKEW;
 
 /// Longest token that is looked at.
 const MAX_TOKEN: usize = 2048;
@@ -20,10 +28,15 @@ const MAX_TOKEN: usize = 2048;
 /// First line of what is signed.
 const FORM: &str = "kubepkg mirror token 1";
 
-/// Makes and checks tokens. The key lives as long as the process: after a restart clients fetch
-/// new ones.
+/// Makes and checks tokens under a key ([`super::token_key`]).
 pub(super) struct Tokens {
-    key: zeroize::Zeroizing<[u8; 32]>,
+    key: Key,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tokens").finish_non_exhaustive()
+    }
 }
 
 /// Who a token is for.
@@ -36,7 +49,7 @@ pub(super) struct Bearer {
 }
 
 /// A random key.
-pub(super) fn random_key() -> Result<zeroize::Zeroizing<[u8; 32]>, AccessError> {
+pub(super) fn random_key() -> Result<Key, AccessError> {
     let mut key = zeroize::Zeroizing::new([0; 32]);
     getrandom::fill(&mut *key).map_err(|error| AccessError::Random(error.to_string()))?;
     Ok(key)
@@ -52,14 +65,13 @@ pub(super) fn code(key: &[u8; 32]) -> Hmac<Sha256> {
 }
 
 impl Tokens {
-    pub(super) fn new() -> Result<Tokens, AccessError> {
-        let key = random_key()?;
-        Ok(Tokens { key })
+    pub(super) fn under(key: Key) -> Tokens {
+        Tokens { key }
     }
 
-    /// A token that counts for [`LIFE`] from `now` on.
+    /// A token that counts for [`LIFE`] from `now` on, and a little longer.
     pub(super) fn make(&self, bearer: &Bearer, now: Time) -> String {
-        let until = now.unix() + LIFE.as_secs() as i64;
+        let until = now.unix() + HOLDS;
         let user = bearer.user.as_deref().unwrap_or_default();
         let signed = format!("{FORM}\n{until}\n{}\n{user}", bearer.version);
         let mut code = code(&self.key);
@@ -92,7 +104,7 @@ impl Tokens {
         let (version, user) = (lines.next()?.to_owned(), lines.next()?);
         let left = until - now.unix();
         // a clock that was set back does not make it last longer
-        (0 < left && left <= LIFE.as_secs() as i64).then(|| Bearer {
+        (0 < left && left <= HOLDS + SKEW).then(|| Bearer {
             user: (!user.is_empty()).then(|| user.to_owned()),
             version,
         })
@@ -105,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_token_counts_for_its_time_and_under_its_key() {
-        let tokens = Tokens::new().unwrap();
+        let tokens = Tokens::under(random_key().unwrap());
         let now = Time::from_unix(1_790_000_000);
         let bearer = Bearer {
             user: Some("alice".to_owned()),
@@ -113,12 +125,17 @@ mod tests {
         };
         let token = tokens.make(&bearer, now);
         assert_eq!(tokens.check(&token, now), Some(bearer.clone()));
-        let life = LIFE.as_secs() as i64;
-        assert!(tokens.check(&token, now.plus(life - 1)).is_some());
-        for moment in [now.plus(life), now.plus(-1)] {
+        // by the clock of another mirror, too, that goes a little wrong
+        for moment in [now.plus(HOLDS - 1), now.plus(-SKEW)] {
+            assert!(tokens.check(&token, moment).is_some());
+        }
+        for moment in [now.plus(HOLDS), now.plus(-SKEW - 1)] {
             assert_eq!(tokens.check(&token, moment), None);
         }
-        assert_eq!(Tokens::new().unwrap().check(&token, now), None);
+        let other = Tokens::under(random_key().unwrap());
+        assert_eq!(other.check(&token, now), None);
+        let same = Tokens::under(tokens.key.clone());
+        assert!(same.check(&token, now).is_some());
         for at in 0..token.len() {
             let mut broken = token.clone().into_bytes();
             broken[at] = if broken[at] == b'A' { b'B' } else { b'A' };

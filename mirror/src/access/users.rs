@@ -15,6 +15,9 @@ const NEW_COST: u32 = 10;
 /// Fewer characters are found by trying.
 const MIN_PASSWORD: usize = 8;
 
+/// What is in the file.
+const WHAT: &str = "the users of the mirror";
+
 /// A file of users.
 #[derive(Clone, Debug)]
 pub struct Users(PathBuf);
@@ -53,13 +56,13 @@ impl Users {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.0.is_symlink() => {
                 self.0.clone()
             }
-            Err(error) => return Err(AccessError::write(&self.0)(error)),
+            Err(error) => return Err(AccessError::write(WHAT, &self.0)(error)),
         };
         let folder = match file.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let failed = || AccessError::write(&self.0);
+        let failed = || AccessError::write(WHAT, &self.0);
         let lock = fs::File::open(folder).map_err(failed())?;
         // given up when it is closed
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
@@ -93,7 +96,7 @@ impl Users {
         match read_bounded(&self.0, passwords::MAX_FILE) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(AccessError::read("the users of the mirror", &self.0)(error)),
+            Err(error) => Err(AccessError::read(WHAT, &self.0)(error)),
         }
     }
 
@@ -108,7 +111,7 @@ impl Users {
     /// With the mode and owner the file had; a new one is its owner's alone, who is the owner of
     /// the folder.
     fn write(&self, file: &Path, folder: &Path, text: &str) -> Result<(), AccessError> {
-        let failed = || AccessError::write(&self.0);
+        let failed = || AccessError::write(WHAT, &self.0);
         let before = fs::metadata(file).ok();
         let mode = before
             .as_ref()

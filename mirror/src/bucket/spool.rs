@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kubepkg_core::store::StoreError;
 
-use crate::store::{FileStore, OpenMode};
+use crate::store::{FileStore, Looked, OpenMode};
 
 /// The folder of uploads under way. Clones are the same.
 #[derive(Clone, Debug)]
@@ -23,19 +23,22 @@ impl Spool {
     /// A store that holds something: this one is for uploads alone.
     pub async fn open(folder: &Path, min_free: u32) -> Result<Spool, StoreError> {
         let files = FileStore::open(folder, OpenMode::OpenOrCreate)?;
-        let names = files.names().await?;
-        if !names.repositories.is_empty() || !names.sites.is_empty() {
-            return Err(StoreError::Unusable {
-                path: folder.to_owned(),
-                why:
-                    "it is a store of its own, and uploads on their way into a bucket are no part \
-                      of it; give an empty folder with --local"
-                        .to_owned(),
-            });
-        }
+        must_hold_nothing(&files).await?;
         Ok(Spool {
             files: files.min_free(min_free),
         })
+    }
+
+    /// What [`Spool::open`] would do. Touches nothing.
+    ///
+    /// # Errors
+    /// Why it would fail, as far as one can tell.
+    pub async fn look(folder: &Path) -> Result<Looked, StoreError> {
+        let looked = FileStore::look(folder, OpenMode::OpenOrCreate)?;
+        if looked == Looked::Use {
+            must_hold_nothing(&FileStore::open(folder, OpenMode::ReadOnly)?).await?;
+        }
+        Ok(looked)
     }
 
     /// Where uploads are begun and gone on with.
@@ -47,5 +50,18 @@ impl Spool {
     /// bytes they held.
     pub(super) async fn expire(&self, idle: Duration) -> Result<(usize, u64), StoreError> {
         self.files.expire_uploads(idle).await
+    }
+}
+
+async fn must_hold_nothing(files: &FileStore) -> Result<(), StoreError> {
+    let names = files.names().await?;
+    match names.repositories.is_empty() && names.sites.is_empty() {
+        true => Ok(()),
+        false => Err(StoreError::Unusable {
+            path: files.root().to_owned(),
+            why: "it is a store of its own, and uploads on their way into a bucket are no part \
+                  of it; give an empty folder with --local"
+                .to_owned(),
+        }),
     }
 }

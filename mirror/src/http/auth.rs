@@ -17,6 +17,7 @@ use kubepkg_core::store::Names;
 use serde_json::json;
 
 use super::error::{ApiError, Code};
+use super::forwarded::Network;
 use super::{Asking, Shared, json_answer};
 use crate::access::{Action, Credentials, Gate, NotThem, TOKEN_LIFE, Who};
 
@@ -39,39 +40,54 @@ pub(super) struct Outside {
     pub(super) tls: bool,
     /// The address clients use, where that is not the one they ask for (`https://host[:port]`).
     pub(super) url: Option<String>,
+    /// Who runs it says that clients speak plain HTTP.
+    pub(super) plain: bool,
+    /// Whose word on the way of a request counts.
+    pub(super) proxies: Vec<Network>,
 }
 
 impl Outside {
-    /// Whether the scheme clients use is known. Without TLS of its own a server may stand behind
-    /// a proxy that speaks it: then a token's address with `http://` would have clients send
-    /// their passwords past that proxy, readable. What a request says of its way here does not
-    /// count, because anybody can say it.
-    fn is_known(&self) -> bool {
-        self.tls || self.url.is_some()
+    /// Whether clients speak TLS; `None` where that is not known. Without TLS of its own a server
+    /// may stand behind a proxy that speaks it: then a token's address with `http://` would have
+    /// clients send their passwords past that proxy, readable. What a request says of its way here
+    /// does not count, unless a trusted proxy says it.
+    fn clients_speak_tls(&self, asking: &Asking) -> Option<bool> {
+        if let Some(url) = &self.url {
+            return Some(!url.starts_with("http://"));
+        }
+        match (self.tls, asking.way.proxied) {
+            (true, _) => Some(true),
+            (false, true) => asking.way.tls,
+            (false, false) => self.plain.then_some(false),
+        }
     }
 
-    /// Address of the server, for this request.
-    fn base(&self, asking: &Asking) -> String {
+    /// Address of the server, for this request; `None` where it is not known.
+    fn base(&self, asking: &Asking) -> Option<String> {
         if let Some(url) = &self.url {
-            return url.trim_end_matches('/').to_owned();
+            return Some(url.trim_end_matches('/').to_owned());
         }
-        let scheme = if self.tls { "https" } else { "http" };
+        let scheme = match self.clients_speak_tls(asking)? {
+            true => "https",
+            false => "http",
+        };
         // what comes into a header must not end it
         let host = asking.host().filter(|host| canonical_host(host).is_some());
-        format!("{scheme}://{}", host.unwrap_or("localhost"))
+        Some(format!("{scheme}://{}", host.unwrap_or("localhost")))
     }
 
-    /// Whether clients speak TLS, and `host[:port]` they reach the server at; `None` where the
-    /// request does not say one.
+    /// Whether clients speak TLS, as far as that is known, and `host[:port]` they reach the
+    /// server at; `None` where the request does not say one.
     pub(super) fn reached(&self, asking: &Asking) -> (bool, Option<String>) {
-        match &self.url {
+        let host = match &self.url {
             Some(url) => {
-                let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
-                let host = rest.split('/').next().unwrap_or(rest);
-                (scheme == "https", canonical_host(host))
+                let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+                rest.split('/').next()
             }
-            None => (self.tls, asking.host().and_then(canonical_host)),
-        }
+            None => asking.host(),
+        };
+        let tls = self.clients_speak_tls(asking).unwrap_or(self.tls);
+        (tls, host.and_then(canonical_host))
     }
 }
 
@@ -88,7 +104,7 @@ pub(super) async fn identify(shared: &Shared, asking: &Asking) -> Result<Who, Ap
         // a client that logs in everywhere is no reason to refuse it
         return Ok(Who::Anyone);
     }
-    let who = gate.who(&credentials, asking.peer).await;
+    let who = gate.who(&credentials, asking.way.client).await;
     who.map_err(|why| not_them(shared, asking, &why))
 }
 
@@ -99,8 +115,8 @@ fn not_them(shared: &Shared, asking: &Asking, why: &NotThem) -> ApiError {
         NotThem::Token => "the token is none of this mirror's, or is too old; log in again",
         NotThem::Unreadable => "the header Authorization holds no login",
         NotThem::Later(wait) => {
-            let message = "there were too many wrong logins from this address, or there are too \
-                           many at once; try again later";
+            let message = "there were too many wrong logins by this name or from this address, or \
+                           there are too many at once; try again later";
             let status = StatusCode::TOO_MANY_REQUESTS;
             let seconds = wait.as_secs().max(1);
             return ApiError::new(
@@ -123,10 +139,9 @@ fn unauthorized(shared: &Shared, asking: &Asking, message: String, scope: &str) 
         message,
         json!({"path": crate::route::shown(asking.path())}),
     );
-    if !shared.outside.is_known() {
+    let Some(base) = shared.outside.base(asking) else {
         return refused.with(WWW_AUTHENTICATE, Some(BASIC));
-    }
-    let base = shared.outside.base(asking);
+    };
     let service = base.split("://").last().unwrap_or_default();
     let scope = match scope {
         "" => String::new(),
@@ -184,7 +199,11 @@ fn refused(
     let shown = crate::route::shown(repository);
     match asking.who.user() {
         None if gate.has_logins() => {
-            let scope = format!("repository:{repository}:{actions}");
+            // the path of a file need not be a name, and must not end what it stands in
+            let scope = match repository.parse::<RepositoryName>() {
+                Ok(name) => format!("repository:{name}:{actions}"),
+                Err(_) => String::new(),
+            };
             let message = format!("{doing} {shown} needs a login");
             unauthorized(shared, asking, message, &scope)
         }
@@ -227,12 +246,16 @@ pub(super) fn may_read(shared: &Shared, asking: &Asking, repository: &Repository
 }
 
 /// Refuses to show the charts right below `folder` to who may not read all repositories there.
+/// Which of them it is is not said.
 pub(super) fn demand_below(
     shared: &Shared,
     asking: &Asking,
     names: &Names,
     folder: &RepositoryName,
 ) -> Result<(), ApiError> {
+    let Some(gate) = &shared.gate else {
+        return Ok(());
+    };
     if reads_are_open(shared) {
         return Ok(());
     }
@@ -241,14 +264,13 @@ pub(super) fn demand_below(
         std::ops::Bound::Included(prefix.as_str()),
         std::ops::Bound::Unbounded,
     ));
-    for (name, _) in below {
-        match name.as_str().strip_prefix(&prefix) {
-            None => break,
-            Some(rest) if rest.contains('/') => {}
-            Some(_) => demand(shared, asking, Action::Pull, name.as_str())?,
-        }
+    let mut right_below = below
+        .map_while(|(name, _)| Some((name, name.as_str().strip_prefix(&prefix)?)))
+        .filter(|(_, rest)| !rest.contains('/'));
+    match right_below.all(|(name, _)| may_read(shared, asking, name)) {
+        true => demand(shared, asking, Action::Pull, folder.as_str()),
+        false => Err(refused(shared, gate, asking, Action::Pull, folder.as_str())),
     }
-    demand(shared, asking, Action::Pull, folder.as_str())
 }
 
 /// `GET|POST /token`: a token for who shows a password, or for nobody in particular.
@@ -274,7 +296,13 @@ pub(super) async fn token(shared: &Shared, asking: &Asking, body: Body) -> Respo
         },
         _ => return ApiError::read_only(asking).into_response(),
     };
-    let who = match gate.who(&credentials, asking.peer).await {
+    if let Credentials::Token(_) = credentials {
+        // else one that was stolen would last for ever
+        let message = "a token is given for a name and a password, not for another token";
+        let error = unauthorized(shared, asking, message.to_owned(), "");
+        return error.with(WWW_AUTHENTICATE, Some(BASIC)).into_response();
+    }
+    let who = match gate.who(&credentials, asking.way.client).await {
         Ok(who) => who,
         Err(why) => {
             let mut error = not_them(shared, asking, &why);

@@ -18,6 +18,11 @@ use crate::told::told;
 /// How long what was found counts: finding it writes to the disk, and anybody may ask.
 const COUNTS: Duration = Duration::from_secs(5);
 
+/// Why a server is not ready whose store could not be opened for writing. It reads on, and who
+/// set it up expects more of it.
+const UNWRITABLE: &str = "the store could not be opened for writing when the mirror was started: \
+     its log says why; start it again when that is mended, or with the setting readOnly";
+
 /// Whether the store could be written lately.
 #[derive(Debug, Default)]
 pub(super) struct Readiness {
@@ -44,6 +49,9 @@ pub(super) async fn health(shared: &Shared, asking: &Asking) -> Response {
 pub(super) async fn ready(shared: &Shared, asking: &Asking) -> Response {
     if names(shared, Age::Moment).await.is_err() {
         return state(asking, Some("the store cannot be read".to_owned()));
+    }
+    if shared.unwritable {
+        return state(asking, Some(UNWRITABLE.to_owned()));
     }
     let readiness = Arc::clone(&shared.readiness);
     state(asking, readiness.why_not(shared).await)

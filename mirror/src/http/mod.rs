@@ -14,6 +14,7 @@ mod conditional;
 mod content;
 mod error;
 mod files;
+mod forwarded;
 mod fresh;
 mod handoff;
 mod health;
@@ -52,6 +53,7 @@ use self::cache::ManifestCache;
 use self::charts::ChartCache;
 use self::content::{Described, Freshness, opened_blob, respond_bytes, standing, stands};
 use self::error::{ApiError, Code};
+use self::forwarded::Way;
 use self::fresh::names;
 use self::overview::Overview;
 use self::referrers::Question;
@@ -66,6 +68,7 @@ use crate::source::{Age, Source, Standing};
 use crate::wanted::{Miss, Wanted};
 
 pub(crate) use self::buffers::{Buffer, LARGE, Pool, SMALL};
+pub use self::forwarded::Network;
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
 pub(crate) use self::overview::Seen;
 pub use self::push::Settings as PushSettings;
@@ -105,6 +108,8 @@ struct Shared {
     gate: Option<Arc<Gate>>,
     outside: Outside,
     readiness: Arc<health::Readiness>,
+    /// The store was to be opened for writing, and could not.
+    unwritable: bool,
 }
 
 impl std::fmt::Debug for Shared {
@@ -123,8 +128,8 @@ struct Asking {
     headers: HeaderMap,
     /// Where files are handed to the socket; `None` when there is something between.
     handoff: Option<Handoff>,
-    /// The client's address, where it is known.
-    peer: Option<std::net::IpAddr>,
+    /// How it came here.
+    way: Way,
     /// Who the client is.
     who: Who,
 }
@@ -168,6 +173,7 @@ impl Server {
                 gate: None,
                 outside: Outside::default(),
                 readiness: Arc::default(),
+                unwritable: false,
             },
             extra: Router::new(),
         }
@@ -211,7 +217,32 @@ impl Server {
     /// asked for passwords alone.
     #[must_use]
     pub fn reached(mut self, tls: bool, url: Option<String>) -> Server {
-        self.shared.outside = Outside { tls, url };
+        self.shared.outside.tls = tls;
+        self.shared.outside.url = url;
+        self
+    }
+
+    /// Says that clients reach this server with plain HTTP, under the address they ask for:
+    /// then they get tokens there.
+    #[must_use]
+    pub fn plain_http(mut self, plain: bool) -> Server {
+        self.shared.outside.plain = plain;
+        self
+    }
+
+    /// Lets these proxies say whose request it is that they pass on, and whether it came over
+    /// TLS.
+    #[must_use]
+    pub fn trusted_proxies(mut self, proxies: Vec<Network>) -> Server {
+        self.shared.outside.proxies = proxies;
+        self
+    }
+
+    /// Says that the store ought to be written and cannot be: the server is not ready, though it
+    /// answers.
+    #[must_use]
+    pub fn unwritable(mut self) -> Server {
+        self.shared.unwritable = true;
         self
     }
 
@@ -243,12 +274,13 @@ impl Server {
 async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let began = Instant::now();
     let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get().map(|Peer(peer)| peer.ip());
     let mut asking = Asking {
+        way: forwarded::way(peer, &parts.headers, &shared.outside.proxies),
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
         handoff: parts.extensions.remove(),
-        peer: parts.extensions.get().map(|Peer(peer)| peer.ip()),
         who: Who::Anyone,
     };
     let id = requests::id(&asking.headers);
@@ -297,7 +329,7 @@ async fn registry(
         _ if writes && !takes_writes(shared) => Err(ApiError::read_only(asking)),
         Err(error) => {
             if let RouteError::Name(_) | RouteError::Target { .. } = error {
-                shared.wanted.miss(Miss::Illegal, asking.peer);
+                shared.wanted.miss(Miss::Illegal, asking.way.client);
             }
             Err(ApiError::from_route(&error, asking.path()))
         }
@@ -322,7 +354,7 @@ async fn registry(
                 && error.status == StatusCode::NOT_FOUND
                 && let Some(miss) = Miss::of(&place, own, &ask)
             {
-                shared.wanted.miss(miss, asking.peer);
+                shared.wanted.miss(miss, asking.way.client);
             }
             answered
         }
@@ -354,7 +386,10 @@ async fn repository(
         admit(shared, asking, own, place, &names)?;
     }
     let names = settled(shared, own, place, ask, names).await?;
-    let found = place.find(&names, own);
+    // these names may be newer than those it was admitted by
+    let found = place
+        .find(&names, own)
+        .filter(|found| auth::may_read(shared, asking, found.name));
     if let Ask::Referrers {
         subject,
         artifact_type,
@@ -404,7 +439,8 @@ fn takes_writes(shared: &Shared) -> bool {
     shared.push.is_some() && gate.is_none_or(|gate| gate.lets_write())
 }
 
-/// Refuses who may not read a repository; one that is not here as if it were.
+/// Refuses who may not read a repository. Whether it is here makes no difference: where the best
+/// of the names it may have is one that may be read, one that may not is not found.
 fn admit(
     shared: &Shared,
     asking: &Asking,
@@ -412,20 +448,16 @@ fn admit(
     place: &Place,
     names: &Names,
 ) -> Result<(), ApiError> {
-    if let Some(found) = place.find(names, own) {
-        return auth::demand(shared, asking, Action::Pull, found.name.as_str());
+    let found = place.find(names, own);
+    if found.is_some_and(|found| auth::may_read(shared, asking, found.name)) {
+        return Ok(());
     }
-    let candidates = place.candidates(own);
-    match candidates.first() {
-        Some(first)
-            if !candidates
-                .iter()
-                .any(|name| auth::may_read(shared, asking, name)) =>
-        {
-            auth::demand(shared, asking, Action::Pull, first.as_str())
-        }
-        _ => Ok(()),
-    }
+    let Some(first) = place.candidates(own).into_iter().next() else {
+        return Ok(());
+    };
+    // nothing lies under the shorter name
+    let best = crate::namespace::in_library(&first).unwrap_or(first);
+    auth::demand(shared, asking, Action::Pull, best.as_str())
 }
 
 /// Everything else: repository files, charts, and whether the server is well.

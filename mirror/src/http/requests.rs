@@ -55,7 +55,10 @@ pub(super) fn note(asking: &Asking, response: &Response, began: Instant) {
     let id = text(response.headers().get(REQUEST_ID));
     let length = text(response.headers().get(CONTENT_LENGTH));
     let agent = text(asking.headers.get(USER_AGENT));
-    let client = asking.peer.map_or("-".to_owned(), |peer| peer.to_string());
+    let client = asking
+        .way
+        .client
+        .map_or("-".to_owned(), |peer| peer.to_string());
     let user = asking.who.user().unwrap_or("-");
     let (method, uri) = (
         asking.method.as_str(),

@@ -15,7 +15,7 @@ pub(super) const TEMPORARY: &str = ".tmp-";
 pub(super) const NUMBER_WIDTH: usize = 20;
 
 /// Everything that may lie in a store's root, temporaries left aside.
-const ROOT: [&str; 24] = [
+const ROOT: [&str; 25] = [
     "kubepkg-store.json",
     "blobs",
     "names",
@@ -39,6 +39,7 @@ const ROOT: [&str; 24] = [
     "pins",
     "users",
     "tls",
+    "token-key",
     "lost+found",
 ];
 

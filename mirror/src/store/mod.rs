@@ -38,6 +38,7 @@ mod layout;
 mod lease;
 mod lock;
 mod log;
+mod look;
 pub(crate) mod needed;
 mod open;
 mod part;
@@ -76,6 +77,7 @@ pub(crate) use collect::{TICK, Touched, mark, subject_of, touch_record};
 use intake::Intake;
 pub use intake::Staged;
 pub use lease::Lease;
+pub use look::Looked;
 pub use open::OpenMode;
 use open::{Opened, Writable};
 pub use records::RecordsBack;
@@ -129,6 +131,14 @@ impl FileStore {
         open::is_store(root.as_ref())
     }
 
+    /// What [`FileStore::open`] would do in the folder `root`. Touches nothing.
+    ///
+    /// # Errors
+    /// Why it would fail, as far as one can tell.
+    pub fn look(root: impl AsRef<Path>, mode: OpenMode) -> Result<Looked, StoreError> {
+        look::look(root.as_ref(), mode)
+    }
+
     /// The store's folder.
     pub fn root(&self) -> &Path {
         self.opened.layout.root()
@@ -142,6 +152,11 @@ impl FileStore {
     /// Where a mirror keeps a certificate it made for itself.
     pub fn tls_folder(root: &Path) -> PathBuf {
         root.join("tls")
+    }
+
+    /// Where a mirror keeps the key of its tokens, unless it is elsewhere.
+    pub fn token_key_file(root: &Path) -> PathBuf {
+        root.join("token-key")
     }
 
     /// Whether this process may change the store.

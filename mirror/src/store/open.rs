@@ -276,7 +276,7 @@ fn write_marker(layout: &Layout, work: &Arc<Work>, syncer: &Syncer) -> Result<()
 }
 
 /// A folder with other people's files in it is no place for a store.
-fn may_become_store(layout: &Layout) -> Result<(), StoreError> {
+pub(super) fn may_become_store(layout: &Layout) -> Result<(), StoreError> {
     for path in work::entries(layout.root())? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if !layout.may_precede(&name) {
@@ -290,7 +290,7 @@ fn may_become_store(layout: &Layout) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn can_read(layout: &Layout) -> Result<(), StoreError> {
+pub(super) fn can_read(layout: &Layout) -> Result<(), StoreError> {
     for folder in layout.folders() {
         match fs::read_dir(&folder) {
             Ok(_) => {}
@@ -344,7 +344,7 @@ fn reserve(mut file: &File, size: u64) -> io::Result<()> {
 }
 
 /// Says who would be allowed, where this process is not.
-fn explain(root: &Path, error: StoreError) -> StoreError {
+pub(super) fn explain(root: &Path, error: StoreError) -> StoreError {
     let StoreError::Io {
         action,
         path,
@@ -381,11 +381,11 @@ fn explain(root: &Path, error: StoreError) -> StoreError {
     unusable(root, why)
 }
 
-fn not_a_folder(root: &Path) -> StoreError {
+pub(super) fn not_a_folder(root: &Path) -> StoreError {
     unusable(root, "it is not a folder; name a folder")
 }
 
-fn unusable(path: &Path, why: impl Into<String>) -> StoreError {
+pub(super) fn unusable(path: &Path, why: impl Into<String>) -> StoreError {
     StoreError::Unusable {
         path: path.to_owned(),
         why: why.into(),

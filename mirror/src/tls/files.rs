@@ -7,6 +7,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::error::TlsError;
@@ -65,16 +66,7 @@ pub(super) fn load(files: &TlsFiles) -> Result<Loaded, TlsError> {
         .map_err(unusual)?;
     let builder = match &files.client_ca {
         None => builder.with_no_client_auth(),
-        Some(path) => {
-            let roots = Arc::new(client_roots(path)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
-                .build()
-                .map_err(|error| {
-                    let hint = "give the certificate of the CA that signs those of clients";
-                    TlsError::content(path, format!("no client can be checked: {error}"), hint)
-                })?;
-            builder.with_client_cert_verifier(verifier)
-        }
+        Some(path) => builder.with_client_cert_verifier(client_verifier(path)?),
     };
     let mut config = builder
         .with_single_cert(chain, key)
@@ -147,6 +139,17 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         };
         TlsError::content(path, why, hint)
     })
+}
+
+/// Who checks the certificates of clients against the CA in a file.
+pub(super) fn client_verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let roots = Arc::new(client_roots(path)?);
+    WebPkiClientVerifier::builder_with_provider(roots, provider())
+        .build()
+        .map_err(|error| {
+            let hint = "give the certificate of the CA that signs those of clients";
+            TlsError::content(path, format!("no client can be checked: {error}"), hint)
+        })
 }
 
 fn client_roots(path: &Path) -> Result<RootCertStore, TlsError> {

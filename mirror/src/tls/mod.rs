@@ -120,6 +120,11 @@ impl Tls {
         Ok(tls)
     }
 
+    /// Reads the CA of clients alone; its errors are those of [`Tls::open`].
+    pub fn check_client_ca(path: &std::path::Path) -> Result<(), TlsError> {
+        files::client_verifier(path).map(|_| ())
+    }
+
     /// What the certificate in use says.
     pub fn facts(&self) -> Arc<Facts> {
         Arc::clone(&self.now().facts)

@@ -86,6 +86,11 @@ impl Own {
         Ok(Own { folder, names })
     }
 
+    /// The names and addresses, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     /// Certificate and key of the mirror.
     pub fn file(&self) -> PathBuf {
         self.folder.join(self.file_name())
@@ -141,6 +146,28 @@ impl Own {
         })
     }
 
+    /// What [`Own::renew`] would have to make. Changes nothing.
+    ///
+    /// # Errors
+    /// Where it would fail, as far as one can tell.
+    pub fn would_make(&self, now: Time) -> Result<Made, TlsError> {
+        let path = self.folder.join(CA);
+        let made = match path.try_exists().map_err(TlsError::read(FOLDER, &path))? {
+            false => Made::Everything,
+            true => {
+                certificates(&path, "the CA of the mirror")?;
+                match self.fits(now) {
+                    true => return Ok(Made::Kept),
+                    false => Made::Certificate,
+                }
+            }
+        };
+        if made == Made::Certificate {
+            self.issuer(now)?;
+        }
+        Ok(made)
+    }
+
     /// Whether the certificate there is may go on.
     fn fits(&self, now: Time) -> bool {
         let file = self.file();
@@ -180,7 +207,8 @@ impl Own {
         Ok(made)
     }
 
-    fn issue(&self, now: Time) -> Result<(), TlsError> {
+    /// The CA, to sign with.
+    fn issuer(&self, now: Time) -> Result<Issuer<'static, KeyPair>, TlsError> {
         let path = self.folder.join(CA);
         let ca_text = zeroize::Zeroizing::new(self.part(&path, "PRIVATE KEY")?);
         let ca_key = KeyPair::from_pem(&ca_text).map_err(|error| {
@@ -188,7 +216,12 @@ impl Own {
             TlsError::content(&path, why, BROKEN)
         })?;
         // made from the key alone, so the same as when the CA was made
-        let issuer = Issuer::new(ca_params(&ca_key, now)?, ca_key);
+        Ok(Issuer::new(ca_params(&ca_key, now)?, ca_key))
+    }
+
+    fn issue(&self, now: Time) -> Result<(), TlsError> {
+        let path = self.folder.join(CA);
+        let issuer = self.issuer(now)?;
         let key = new_key()?;
         let names: Vec<String> = self.names.iter().cloned().collect();
         let mut params = CertificateParams::new(names).map_err(refused)?;
@@ -391,7 +424,10 @@ mod tests {
         let folder = store.path().join("tls");
         let now = Time::from_unix(1_790_000_000);
         let own = Own::new(folder.clone(), ["mirror.lan", "10.0.0.5"]).unwrap();
+        assert_eq!(own.would_make(now).unwrap(), Made::Everything);
+        assert!(!folder.exists());
         assert_eq!(own.renew(now).unwrap(), Made::Everything);
+        assert_eq!(own.would_make(now).unwrap(), Made::Kept);
         let (ca, pem) = (own.ca().unwrap(), own.ca_pem().unwrap());
         assert!(!pem.contains("KEY"));
         let facts = own.facts(&own.file(), "it").unwrap();
@@ -402,6 +438,8 @@ mod tests {
         assert_eq!(own.renew(now).unwrap(), Made::Kept);
 
         let other = Own::new(folder.clone(), ["mirror.example.com"]).unwrap();
+        assert_eq!(other.would_make(now).unwrap(), Made::Certificate);
+        assert!(!other.file().exists());
         assert_eq!(other.renew(now).unwrap(), Made::Certificate);
         // two servers of one store do not take theirs from each other
         assert_eq!(own.renew(now).unwrap(), Made::Kept);
@@ -424,6 +462,7 @@ mod tests {
         assert_eq!(other.renew(later).unwrap(), Made::Certificate);
         assert_eq!(other.ca_pem().unwrap(), pem);
         fs::write(folder.join(CA), "nothing").unwrap();
+        assert!(other.would_make(later).is_err());
         let error = other.renew(later).unwrap_err();
         assert!(error.to_string().contains("no certificate"), "{error}");
     }

@@ -92,6 +92,13 @@ impl Site {
         Site::made(folder, settings, 0, |server, _| server.gate(gate)).await
     }
 
+    /// A server on a new store, as `make` sets it up.
+    pub async fn set_up(make: impl FnOnce(Server) -> Server) -> Site {
+        let settings = Some(PushSettings::default());
+        let folder = tempfile::tempdir().unwrap();
+        Site::made(folder, settings, 0, |server, _| make(server)).await
+    }
+
     /// A server on the store in `folder`, of whose disk `min_free` per mille stay free.
     pub async fn at(folder: TempDir, settings: Option<PushSettings>, min_free: u32) -> Site {
         Site::made(folder, settings, min_free, |server, _| server).await
@@ -151,10 +158,18 @@ impl Site {
 
     /// Ends the server and serves the same folder with another one.
     pub async fn restart(self) -> Site {
+        self.restart_as(|server| server).await
+    }
+
+    /// The same, as `make` sets the other one up.
+    pub async fn restart_as(self, make: impl FnOnce(Server) -> Server) -> Site {
         self.stop.send(()).unwrap();
         self.task.await.unwrap().unwrap();
         drop(self.store);
-        Site::at(self.folder, self.settings, self.min_free).await
+        Site::made(self.folder, self.settings, self.min_free, |server, _| {
+            make(server)
+        })
+        .await
     }
 
     pub async fn get(&self, target: &str) -> Answer {
@@ -320,6 +335,10 @@ pub async fn send(
     lines: &[(&str, &str)],
     body: Body<'_>,
 ) -> Answer {
+    let host = match lines.iter().any(|(name, _)| *name == "Host") {
+        true => String::new(),
+        false => format!("Host: {to}\r\n"),
+    };
     let lines: String = lines.iter().map(|(k, v)| format!("{k}: {v}\r\n")).collect();
     let (length, bytes) = match body {
         Body::Whole(b"") if method != "PUT" && method != "POST" => (String::new(), Vec::new()),
@@ -339,9 +358,8 @@ pub async fn send(
         }
         Body::Cut(bytes, length) => (format!("Content-Length: {length}\r\n"), bytes.to_vec()),
     };
-    let head = format!(
-        "{method} {target} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{length}{lines}\r\n"
-    );
+    let head =
+        format!("{method} {target} HTTP/1.1\r\n{host}Connection: close\r\n{length}{lines}\r\n");
     let mut stream = TcpStream::connect(to).await.unwrap();
     let (mut read, mut write) = stream.split();
     let sending = async {

@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kubepkg_core::Digest;
 use kubepkg_core::file::{FileName, HOST};
-use kubepkg_mirror::access::{AccessFiles, Gate};
+use kubepkg_mirror::access::{AccessFiles, Gate, TokenKey};
+use kubepkg_mirror::http::{Network, Server};
 use serde_json::Value;
 
 use super::client::Answer;
@@ -20,6 +21,10 @@ async fn site(rules: &str) -> Site {
 }
 
 fn gate(rules: &str) -> Arc<Gate> {
+    gate_with(rules, TokenKey::Memory)
+}
+
+fn gate_with(rules: &str, token_key: TokenKey) -> Arc<Gate> {
     // read once; nothing here changes them
     let settings = tempfile::tempdir().unwrap();
     let (users, access) = (
@@ -40,6 +45,7 @@ fn gate(rules: &str) -> Arc<Gate> {
         passwords: Some(users),
         users: None,
         rules: Some(access.clone()),
+        token_key,
     };
     Arc::new(Gate::open(files, false, 5).unwrap())
 }
@@ -144,6 +150,117 @@ async fn passwords_are_not_asked_for_at_an_address_that_may_be_wrong() {
     assert_eq!(got.status, 200, "reading needs no login all the same");
 }
 
+/// The challenge that a server gives who asks for `/v2/` with these headers.
+async fn challenge(site: &Site, lines: &[(&str, &str)]) -> String {
+    let got = site.send("GET", "/v2/", lines, b"").await;
+    refused(&got, 401, "UNAUTHORIZED");
+    got.header("www-authenticate").unwrap().to_owned()
+}
+
+/// Where who runs it says that clients speak plain HTTP they get tokens, and so docker reads
+/// without a login there.
+#[tokio::test]
+async fn tokens_are_had_over_plain_http_where_that_is_said() {
+    let site = Site::set_up(|server| server.gate(gate("")).plain_http(true)).await;
+    let said = challenge(&site, &[("Host", "mirror.lan:5000")]).await;
+    let want = "Bearer realm=\"http://mirror.lan:5000/token\",service=\"mirror.lan:5000\"";
+    assert_eq!(said, want);
+    // who is not trusted says nothing
+    let claims = [("Host", "mirror.lan"), ("X-Forwarded-Proto", "https")];
+    assert!(
+        challenge(&site, &claims)
+            .await
+            .contains("\"http://mirror.lan/token")
+    );
+    let nobody = token_of(&site.get("/token?service=x").await);
+    let lines = [("Authorization", nobody.as_str())];
+    assert_eq!(site.send("GET", "/v2/", &lines, b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_says_how_clients_came() {
+    let trusting = |server: Server| {
+        let proxies: Vec<Network> = vec!["127.0.0.0/8".parse().unwrap()];
+        server
+            .gate(gate(""))
+            .plain_http(true)
+            .trusted_proxies(proxies)
+    };
+    let site = Site::set_up(trusting).await;
+    let host = ("Host", "mirror.lan");
+    for (proto, want) in [
+        ("https", "Bearer realm=\"https://mirror.lan/token\""),
+        ("http", "Bearer realm=\"http://mirror.lan/token\""),
+        // one that does not say it may have spoken TLS
+        ("", "Basic realm"),
+    ] {
+        let said = challenge(&site, &[host, ("X-Forwarded-Proto", proto)]).await;
+        assert!(said.starts_with(want), "{proto}: {said}");
+    }
+    // wrong logins are those of the client the proxy names, and of no other one
+    let guess = basic("bob", "guess");
+    let right = basic("bob", "bob-secret");
+    let from = async |client: &str, login: &str| {
+        let lines = [("X-Forwarded-For", client), ("Authorization", login)];
+        site.send("GET", "/v2/", &lines, b"").await.status
+    };
+    for n in 0..5 {
+        // what a client says of itself stands before that
+        let client = format!("203.0.113.{n}, 198.51.100.1");
+        assert_eq!(from(&client, &guess).await, 401);
+    }
+    assert_eq!(from("198.51.100.1", &right).await, 429);
+    assert_eq!(from("198.51.100.2", &right).await, 200);
+}
+
+/// A balancer sends a client now here, now there; and a mirror is started again in the middle.
+#[tokio::test]
+async fn a_token_of_one_mirror_counts_at_the_next() {
+    let shared = tempfile::tempdir().unwrap();
+    let key = shared.path().join("token-key");
+    let users = tempfile::tempdir().unwrap();
+    let line = format!("alice:{}\n", bcrypt::hash("alice-secret", 4).unwrap());
+    std::fs::write(users.path().join("users"), line).unwrap();
+    let gate = |token_key| {
+        let files = AccessFiles {
+            passwords: Some(users.path().join("users")),
+            token_key,
+            ..AccessFiles::default()
+        };
+        Arc::new(Gate::open(files, false, 5).unwrap())
+    };
+    let (one, two) = (
+        Site::gated(
+            tempfile::tempdir().unwrap(),
+            gate(TokenKey::Made(key.clone())),
+        )
+        .await,
+        Site::gated(
+            tempfile::tempdir().unwrap(),
+            gate(TokenKey::Made(key.clone())),
+        )
+        .await,
+    );
+    let token = token_of(&ask(&one, Some("alice"), "GET", "/token", b"").await);
+    let lines = [("Authorization", token.as_str())];
+    let begun = two.send("POST", "/v2/a/blobs/uploads/", &lines, b"").await;
+    let target = location(&begun, 202);
+    drop(one);
+    // the same store, served anew in the middle of a push
+    let two = two
+        .restart_as(|server| server.gate(gate(TokenKey::Given(key.clone()))))
+        .await;
+    let digest = Digest::sha256(b"layer");
+    let end = format!("{target}?digest={digest}");
+    assert_eq!(two.send("PUT", &end, &lines, b"layer").await.status, 201);
+    let other = Site::gated(tempfile::tempdir().unwrap(), gate(TokenKey::Memory)).await;
+    refused(
+        &other.send("GET", "/v2/", &lines, b"").await,
+        401,
+        "UNAUTHORIZED",
+    );
+}
+
 fn token_of(answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{answer:?}");
     let said: Value = answer.json();
@@ -189,6 +306,17 @@ async fn a_token_stands_for_its_user() {
         )
         .await;
     refused(&wrong, 401, "UNAUTHORIZED");
+    // a token is none for another token, or one that was stolen would last for ever
+    for (token, method, body) in [
+        (&alice, "GET", &b""[..]),
+        (&alice, "POST", b"a=b"),
+        (&nobody, "GET", b""),
+    ] {
+        let got = site
+            .send(method, "/token", &[("Authorization", token)], body)
+            .await;
+        refused(&got, 401, "UNAUTHORIZED");
+    }
     let refresh = site
         .send("POST", "/token", &lines, b"grant_type=refresh_token")
         .await;
@@ -282,6 +410,171 @@ async fn rules_say_who_may_what_where() {
     };
     assert!(!catalog(Some("bob")).await.contains("team"));
     assert!(catalog(Some("alice")).await.contains("team/app"));
+}
+
+/// As docker logs in: it asks without a login, and shows the password where it is told to.
+#[tokio::test]
+async fn a_login_with_a_wrong_password_fails() {
+    let plain = Site::set_up(|server| server.gate(gate("")).plain_http(true)).await;
+    let unknown = Site::gated_somewhere(tempfile::tempdir().unwrap(), gate("")).await;
+    for (site, target) in [
+        (&plain, "/token?account=alice&service=x"),
+        (&unknown, "/v2/"),
+    ] {
+        let asked = challenge(site, &[]).await;
+        assert_eq!(asked.contains("/token\""), target != "/v2/", "{asked}");
+        for (login, status) in [
+            (basic("alice", "alice-secret"), 200),
+            (basic("alice", "bob-secret"), 401),
+            (basic("eve", "alice-secret"), 401),
+            (basic("alice", ""), 401),
+        ] {
+            let lines = [("Authorization", login.as_str())];
+            assert_eq!(site.send("GET", target, &lines, b"").await.status, status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_pushes_where_a_rule_for_everything_says_so() {
+    let site = site("rules:\n- {path: \"**\", push: []}\n").await;
+    for who in [None, Some("alice")] {
+        let got = push(&site, who, "a/b", b"x").await;
+        refused(&got, 405, "UNSUPPORTED");
+        let got = ask(&site, who, "DELETE", &blob("a/b", b"x"), b"").await;
+        refused(&got, 405, "UNSUPPORTED");
+    }
+    assert_eq!(site.get("/readyz").await.status, 200);
+    let site =
+        self::site("rules:\n- {path: a/b, push: [alice]}\n- {path: \"**\", push: []}\n").await;
+    assert_eq!(push(&site, Some("alice"), "a/b", b"x").await.status, 201);
+    refused(
+        &push(&site, Some("alice"), "a/c", b"x").await,
+        403,
+        "DENIED",
+    );
+    refused(&push(&site, Some("bob"), "a/b", b"x").await, 403, "DENIED");
+}
+
+/// One repository has several names; by none of them a client learns of what it may not read.
+#[tokio::test]
+async fn no_shape_of_a_url_leads_around_a_rule_or_tells_what_is_here() {
+    let rules = "rules:\n- {path: docker.io/library/secret, pull: [alice]}\n\
+                 - {path: ghcr.io/v2/open, pull: [anyone]}\n\
+                 - {path: ghcr.io/**, pull: [alice]}\n";
+    let site = site(rules).await;
+    let who = Some("alice");
+    let names = ["docker.io/library/secret", "ghcr.io/secret", "ghcr.io/open"];
+    for name in names {
+        assert_eq!(push(&site, who, name, b"x").await.status, 201);
+    }
+    let tail = format!("blobs/{}", Digest::sha256(b"x"));
+    for (path, query) in [
+        ("/v2/docker.io/library/secret", ""),
+        ("/v2/docker.io/secret", ""),
+        ("/v2/Docker.IO/library/secret", ""),
+        ("/v2/index.docker.io/secret", ""),
+        ("/v2/docker.io%2Flibrary/secret", ""),
+        ("/v2/%64ocker.io/library/secret", ""),
+        ("/docker.io/v2/library/secret", ""),
+        ("/docker.io/v2/secret", ""),
+        ("/v2/docker.io/v2/secret", ""),
+        ("/v2/library/secret", "ns=docker.io"),
+        ("/v2/secret", "ns=docker.io"),
+        ("/v2/secret", "ns=registry-1.docker.io"),
+        ("/v2/docker.io/library/secret", "ns=docker.io"),
+        ("/v2/docker.io/library/secret", "ns=docker.io:443"),
+        ("/v2/docker.io/library/secret", "ns=127.0.0.1"),
+        ("/v2/secret", "ns=ghcr.io&ns=docker.io"),
+        ("/v2/ghcr.io/secret", "ns=GHCR.io"),
+        // the best name may be read, the one that is here may not
+        ("/v2/ghcr.io/v2/open", ""),
+    ] {
+        for end in [tail.as_str(), "tags/list", "manifests/latest"] {
+            let target = format!("{path}/{end}?{query}");
+            let got = ask(&site, None, "GET", &target, b"").await;
+            assert!(matches!(got.status, 401 | 404), "{target}: {}", got.status);
+            // what is not here is refused in the same way
+            let absent = target.replace("secret", "absent").replace("open", "other");
+            if path != "/v2/ghcr.io/v2/open" && absent.contains("ghcr.io") {
+                assert_eq!(
+                    ask(&site, None, "GET", &absent, b"").await.status,
+                    got.status
+                );
+            }
+        }
+    }
+    for (path, query) in [("/v2/docker.io/secret", ""), ("/v2/secret", "ns=docker.io")] {
+        let target = format!("{path}/{tail}?{query}");
+        refused(
+            &ask(&site, None, "GET", &target, b"").await,
+            401,
+            "UNAUTHORIZED",
+        );
+        refused(
+            &ask(&site, Some("bob"), "GET", &target, b"").await,
+            403,
+            "DENIED",
+        );
+        assert_eq!(ask(&site, who, "GET", &target, b"").await.status, 200);
+    }
+    let hidden = ask(
+        &site,
+        Some("bob"),
+        "GET",
+        "/v2/ghcr.io/v2/open/tags/list",
+        b"",
+    )
+    .await;
+    refused(&hidden, 404, "NAME_UNKNOWN");
+}
+
+/// Who may not read all charts of a folder is not told which ones there are.
+#[tokio::test]
+async fn a_folder_of_charts_names_none_of_them() {
+    let rules = "rules:\n- {path: charts.example.com/stable/hidden, pull: [alice]}\n";
+    let site = site(rules).await;
+    let repository = "charts.example.com/stable/hidden";
+    assert_eq!(
+        push(&site, Some("alice"), repository, b"x").await.status,
+        201
+    );
+    for (who, status) in [(None, 401), (Some("bob"), 403)] {
+        let target = "/charts/charts.example.com/stable/index.yaml";
+        let got = ask(&site, who, "GET", target, b"").await;
+        assert_eq!(got.status, status);
+        assert!(
+            !String::from_utf8_lossy(&got.body).contains("hidden"),
+            "{got:?}"
+        );
+        let challenge = got.header("www-authenticate").unwrap_or_default();
+        assert!(!challenge.contains("hidden"), "{challenge}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_comes_into_a_challenge_only_as_a_name() {
+    let site = site("anonymous: none\n").await;
+    let target = "/repositories/a%22,error=%22b/index.yaml";
+    let got = ask(&site, None, "GET", target, b"").await;
+    let challenge = got.header("www-authenticate").unwrap();
+    assert!(
+        challenge.starts_with("Bearer ") && !challenge.contains("error"),
+        "{challenge}"
+    );
+}
+
+/// A store that ought to be written and cannot be is read, and its mirror says so.
+#[tokio::test]
+async fn a_mirror_that_cannot_write_though_it_should_is_not_ready() {
+    let site = Site::set_up(|server| server.unwritable()).await;
+    let got = site.get("/readyz").await;
+    assert_eq!(got.status, 503);
+    let reason = got.json()["reason"].to_string();
+    assert!(reason.contains("opened for writing"), "{reason}");
+    for path in ["/healthz", "/livez", "/v2/"] {
+        assert_eq!(site.get(path).await.status, 200, "{path}");
+    }
 }
 
 #[tokio::test]

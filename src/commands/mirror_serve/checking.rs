@@ -1,54 +1,103 @@
-//! `mirror serve --check`: what would be done, without doing it.
+//! `mirror serve --check`: what a start would do, without doing it. All of it is looked at, also
+//! where something would keep it from starting, so that one call says everything.
 
-use kubepkg_core::time::Time;
-use kubepkg_mirror::bucket::{Bucket, BucketMode, BucketStore};
-use kubepkg_mirror::store::{FileStore, OpenMode};
-use kubepkg_mirror::tls::Facts;
+mod places;
+mod tls;
 
-use super::{Arguments, Spoken, in_bucket, placed, store_folder, warn_of_unknown_address};
-use crate::error::CommandError;
-use crate::interrupt;
+use std::fmt::Display;
+
+use kubepkg_mirror::access::{AccessFiles, Gate, TokenKey};
+
+use super::{Arguments, cannot_listen, placed, warn_of_unknown_address};
 use crate::printer::Printer;
-use crate::units::{count, local_time, size, span};
+use crate::report::Report;
+use crate::units::{count, size, span};
 
-/// Reads everything and says what it means.
+/// Says what a start would do; its error is the first thing that would keep it from that.
 pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
-    let spoken = arguments.tls.open(arguments, true)?;
-    let gate = arguments.logins.open(arguments)?;
-    warn_of_unknown_address(arguments, &gate, printer);
-    // a mirror that runs only warns of it: users come and go
-    let mut doubts = gate.doubts().into_iter();
-    if let Some(doubt) = doubts.next() {
-        for other in doubts {
-            printer.warn(&placed(&other));
-        }
-        return Err(doubt.into());
+    let mut said = Said::default();
+    places::look(arguments, printer, &mut said);
+    listening(arguments, &mut said);
+    if let Some(url) = &arguments.external_url {
+        said.row("known as", url);
     }
-    let bucket = in_bucket::place(arguments)?;
-    if !arguments.new_store && bucket.is_none() {
-        store_folder::must_exist(&arguments.store)?;
+    tls::look(arguments, &mut said);
+    logins(arguments, printer, &mut said);
+    keeping(arguments, &mut said);
+    said.row("log", "standard error; no file is written");
+    let rows = said.rows.join("\n");
+    let mut refused = said.refused.into_iter();
+    let Some(first) = refused.next() else {
+        return printer.answer(&rows);
+    };
+    // what fails answers nothing
+    printer.say(&rows);
+    for other in refused {
+        let report = Report::of(&other);
+        let place = report
+            .place
+            .map_or(String::new(), |place| format!("{place}: "));
+        printer.warn(&format!("{place}{}", report.message));
     }
-    let mut said = Said(Vec::new());
-    said.row("store", store(arguments, bucket, printer)?);
-    if let Some(local) = &arguments.local {
-        said.row("local", local.display().to_string());
+    Err(first)
+}
+
+/// What is said, and what a start would come to grief at.
+#[derive(Default)]
+struct Said {
+    rows: Vec<String>,
+    refused: Vec<anyhow::Error>,
+}
+
+impl Said {
+    fn row(&mut self, what: &str, value: impl Display) {
+        self.rows.push(format!("{what:<12}{value}"));
     }
+
+    fn refuse(&mut self, what: &str, error: impl Into<anyhow::Error>) {
+        let error: anyhow::Error = error.into();
+        self.row(what, format_args!("refused: {error}"));
+        self.refused.push(error);
+    }
+
+    /// What was found, or `None` where it is refused.
+    fn found<T, E: Into<anyhow::Error>>(&mut self, what: &str, found: Result<T, E>) -> Option<T> {
+        found.map_err(|error| self.refuse(what, error)).ok()
+    }
+}
+
+/// Takes each port for a moment: whether one can be had is not to be found out otherwise. All at
+/// once, as a start does.
+fn listening(arguments: &Arguments, said: &mut Said) {
     let scheme = match arguments.tls.is_wanted() {
         true => "https",
         false => "http",
     };
+    let mut taken = Vec::new();
     for address in &arguments.listen {
         let reach = match (address.ip().is_loopback(), scheme) {
             (true, _) => " (this machine only)",
             (false, "http") => " (other machines too, without TLS)",
             (false, _) => "",
         };
-        said.row("listen", format!("{scheme}://{address}{reach}"));
+        match std::net::TcpListener::bind(address) {
+            Ok(listener) => taken.push(listener),
+            Err(error) => {
+                said.refuse("listen", cannot_listen(*address, error));
+                continue;
+            }
+        }
+        said.row("listen", format_args!("{scheme}://{address}{reach}"));
     }
-    if let Some(url) = &arguments.external_url {
-        said.row("known as", url.clone());
-    }
-    let unfit = tls(arguments, spoken.as_ref(), &mut said);
+}
+
+fn logins(arguments: &Arguments, printer: &Printer, said: &mut Said) {
+    let mut files = arguments.logins.files(arguments);
+    let key = token_key(&mut files);
+    let opened = arguments.logins.open(arguments, files);
+    let Some(gate) = said.found("logins", opened) else {
+        return;
+    };
     let users = gate.users();
     said.row(
         "users",
@@ -57,48 +106,80 @@ pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
             (n, true) => count(n, "user", "users"),
         },
     );
+    said.row("token key", key);
     said.row(
         "reading",
         match gate.is_open_for_reading() {
-            true => "everybody, everything".to_owned(),
-            false => "as the rules say".to_owned(),
+            true => "everybody, everything",
+            false => "as the rules say",
         },
     );
-    said.row(
-        "pushing",
-        match (arguments.anonymous_push, gate.lets_write()) {
-            (true, _) => "everybody, without a login, where no rule says otherwise".to_owned(),
-            (false, true) => "users, where no rule says otherwise".to_owned(),
-            (false, false) => "nobody".to_owned(),
-        },
-    );
-    let keeping = &arguments.keeping;
-    said.row(
-        "collection",
-        match keeping.gc_every.is_zero() {
-            true => "never".to_owned(),
-            false => format!(
-                "every {}, after a grace of {}",
-                span(keeping.gc_every),
-                span(keeping.gc_grace)
-            ),
-        },
-    );
-    said.row(
-        "scrub",
-        match keeping.folder_scrub_rate() {
-            0 => "not at all".to_owned(),
-            _ if arguments.local.is_some() => {
-                "not at all: `mirror check` reads a bucket".to_owned()
-            }
-            rate => format!("{} in a second", size(rate)),
-        },
-    );
-    said.row("free disk", format!("{} % stay free", arguments.min_free));
+    said.row("pushing", pushing(arguments, &gate));
+    warn_of_unknown_address(arguments, &gate, printer);
+    // a mirror that runs only warns of it: users come and go
+    for doubt in gate.doubts() {
+        said.row("rules", placed(&doubt));
+        said.refused.push(doubt.into());
+    }
+}
+
+/// What becomes of the key of tokens; a file that would be made is not.
+fn token_key(files: &mut AccessFiles) -> String {
+    let path = match &files.token_key {
+        TokenKey::Memory => return "of this process alone".to_owned(),
+        TokenKey::Given(path) => return format!("{} (is there)", path.display()),
+        TokenKey::Made(path) => path.clone(),
+    };
+    let (key, what) = match path.exists() {
+        true => (TokenKey::Given(path.clone()), "is there"),
+        false => (TokenKey::Memory, "would be made"),
+    };
+    files.token_key = key;
+    format!("{} ({what})", path.display())
+}
+
+fn pushing(arguments: &Arguments, gate: &Gate) -> &'static str {
+    match (arguments.anonymous_push, gate.lets_write()) {
+        _ if arguments.read_only => "nobody: the store is only read",
+        (_, false) => "nobody",
+        (true, true) => "everybody, without a login, where no rule says otherwise",
+        (false, true) => "users, where no rule says otherwise",
+    }
+}
+
+fn keeping(arguments: &Arguments, said: &mut Said) {
+    if !arguments.read_only {
+        let keeping = &arguments.keeping;
+        said.row(
+            "collection",
+            match keeping.gc_every.is_zero() {
+                true => "never".to_owned(),
+                false => format!(
+                    "every {}, after a grace of {}",
+                    span(keeping.gc_every),
+                    span(keeping.gc_grace)
+                ),
+            },
+        );
+        said.row(
+            "scrub",
+            match keeping.folder_scrub_rate() {
+                0 => "not at all".to_owned(),
+                _ if arguments.local.is_some() => {
+                    "not at all: `mirror check` reads a bucket".to_owned()
+                }
+                rate => format!("{} in a second", size(rate)),
+            },
+        );
+        said.row(
+            "free disk",
+            format_args!("{} % stay free", arguments.min_free),
+        );
+    }
     let bounds = &arguments.bounds;
     said.row(
         "bounds",
-        format!(
+        format_args!(
             "{}, {} idle, {} for a head, {} for TLS, {} to stop",
             count(bounds.limits().connections, "connection", "connections"),
             span(bounds.idle_timeout),
@@ -107,96 +188,4 @@ pub fn run(arguments: &Arguments, printer: &Printer) -> anyhow::Result<()> {
             span(bounds.stop_within)
         ),
     );
-    printer.answer(&said.0.join("\n"))?;
-    match unfit {
-        Some(error) => Err(error.into()),
-        None => Ok(()),
-    }
-}
-
-struct Said(Vec<String>);
-
-impl Said {
-    fn row(&mut self, what: &str, value: String) {
-        self.0.push(format!("{what:<12}{value}"));
-    }
-}
-
-fn store(
-    arguments: &Arguments,
-    bucket: Option<Bucket>,
-    printer: &Printer,
-) -> anyhow::Result<String> {
-    let folder = arguments.store.display();
-    if let Some(bucket) = bucket {
-        let held = interrupt::run(printer, "run the same command again", async {
-            if arguments.new_store && !BucketStore::is_in(&bucket).await? {
-                return Ok(None);
-            }
-            let store = BucketStore::open(bucket, BucketMode::Open).await?;
-            Ok(Some(store.names().await?.repositories.len()))
-        })?;
-        return Ok(match held {
-            None => format!("{folder} (a new one)"),
-            Some(n) => format!("{folder} ({})", count(n, "repository", "repositories")),
-        });
-    }
-    if arguments.new_store && !FileStore::is_at(&arguments.store)? {
-        return Ok(format!("{folder} (a new one)"));
-    }
-    let held = interrupt::run(printer, "run the same command again", async {
-        let store = FileStore::open(&arguments.store, OpenMode::ReadOnly)?;
-        Ok(store.names().await?.repositories.len())
-    })?;
-    Ok(format!(
-        "{folder} ({})",
-        count(held, "repository", "repositories")
-    ))
-}
-
-/// Says what TLS would be spoken with; the error of a certificate no client would take.
-fn tls(arguments: &Arguments, spoken: Option<&Spoken>, said: &mut Said) -> Option<CommandError> {
-    let Some(spoken) = spoken else {
-        let text = match arguments.tls.is_wanted() {
-            true => "a CA and a certificate would be made",
-            false => "not spoken",
-        };
-        said.row("TLS", text.to_owned());
-        return None;
-    };
-    let facts = spoken.tls.facts();
-    said.row("TLS", format!("for {}", facts.names.join(", ")));
-    said.row(
-        "",
-        format!(
-            "from {} to {}",
-            local_time(facts.from),
-            local_time(facts.until)
-        ),
-    );
-    said.row("", format!("SHA-256 {}", facts.fingerprint));
-    if let Some((_, ca)) = &spoken.own {
-        said.row("", format!("CA SHA-256 {}", ca.fingerprint));
-    }
-    if let Some(path) = &arguments.tls.client_ca {
-        let path = path.display();
-        said.row("", format!("only clients with a certificate of {path}"));
-    }
-    unfit(arguments, &facts)
-}
-
-fn unfit(arguments: &Arguments, facts: &Facts) -> Option<CommandError> {
-    let place = arguments.tls.tls_cert.as_ref()?;
-    if facts.left(Time::now()).is_some() {
-        return None;
-    }
-    Some(
-        CommandError::failed(format!(
-            "the certificate does not hold now: it holds from {} to {}",
-            local_time(facts.from),
-            local_time(facts.until)
-        ))
-        .at(place.display())
-        .hint("put a new certificate in its place, or set the clock"),
-    )
 }

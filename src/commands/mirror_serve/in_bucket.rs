@@ -71,6 +71,12 @@ pub fn place(arguments: &Arguments) -> anyhow::Result<Option<Bucket>> {
             .at(local.display())
             .hint("leave it out: a store in a folder keeps everything there")
             .into()),
+        (Some(_), _) if arguments.read_only => Err(CommandError::usage(
+            "only a store in a folder can be served without writing it",
+        )
+        .at("--read-only")
+        .hint("leave it out; a rule {path: \"**\", push: []} keeps everybody from pushing")
+        .into()),
         (bucket, _) => Ok(bucket),
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubepkg_core::time::Time;
-use kubepkg_mirror::access::{AccessFiles, Gate, PER_MINUTE};
+use kubepkg_mirror::access::{AccessError, AccessFiles, Gate, PER_MINUTE, TokenKey};
+use kubepkg_mirror::http::Network;
 use kubepkg_mirror::serve::Limits;
 use kubepkg_mirror::store::FileStore;
-use kubepkg_mirror::tls::{Made, Own, Tls, TlsFiles};
+use kubepkg_mirror::tls::{Made, Own, Tls, TlsError, TlsFiles};
 
 use super::Arguments;
 use crate::error::CommandError;
@@ -32,7 +33,7 @@ pub struct TlsFlags {
     pub tls_ca: Option<PathBuf>,
     /// Make a certificate for this name or address, and the CA for it, and keep them in the store
     /// (repeatable)
-    #[arg(help_heading = TLS, long, value_name = "HOST", conflicts_with = "tls_cert")]
+    #[arg(help_heading = TLS, long, value_name = "HOST")]
     pub self_signed: Vec<String>,
     /// Serve only clients that show a certificate of a CA in this file
     #[arg(help_heading = TLS, long, value_name = "FILE")]
@@ -49,9 +50,18 @@ pub struct LoginFlags {
     /// Rules: who may pull, push and delete where (YAML, see docs/serving.md)
     #[arg(help_heading = LOGINS, long, value_name = "FILE")]
     pub access: Option<PathBuf>,
-    /// Wrong logins an address may have in a minute before it has to wait; 0 for any number
+    /// Wrong logins for one name from one address in a minute before they have to wait, ten times
+    /// as many for all names; 0 for any number
     #[arg(help_heading = LOGINS, long, value_name = "N", default_value_t = PER_MINUTE)]
     pub login_failures: u32,
+    /// Secret that tokens are signed with, at least 32 characters: the same for all mirrors behind
+    /// one address; by default the file `token-key` in the store, which is made
+    #[arg(help_heading = LOGINS, long, value_name = "FILE")]
+    pub token_key_file: Option<PathBuf>,
+    /// Proxy (address, or network as 10.0.0.0/8) whose X-Forwarded-For and X-Forwarded-Proto count
+    /// (repeatable)
+    #[arg(help_heading = LOGINS, long, value_name = "ADDRESS[/BITS]")]
+    pub trusted_proxy: Vec<Network>,
     /// How often files with certificates, users and rules are looked at for changes
     #[arg(help_heading = LOGINS, long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub reload_every: Duration,
@@ -105,14 +115,23 @@ impl TlsFlags {
         self.tls_cert.is_some() || !self.self_signed.is_empty()
     }
 
-    /// What does not go together, or not without TLS.
-    pub fn check(&self) -> Result<(), CommandError> {
-        if self.tls_cert.is_some() && !self.self_signed.is_empty() {
-            return Err(CommandError::usage(
-                "a certificate is given, and one is to be made as well",
-            )
-            .at("--tls-cert, --self-signed")
-            .hint("leave one of them out"));
+    /// What does not go together, or not without TLS. All of it comes from one layer: the call,
+    /// variables or a file.
+    pub fn check(&self, insecure_http: bool) -> Result<(), CommandError> {
+        let kinds = [
+            ("--tls-cert", self.tls_cert.is_some()),
+            ("--self-signed", !self.self_signed.is_empty()),
+            ("--insecure-http", insecure_http),
+        ];
+        let mut asked = kinds.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag);
+        if let (Some(one), Some(other)) = (asked.next(), asked.next()) {
+            let message = "these say two things of TLS";
+            return Err(CommandError::usage(message)
+                .at(format!("{one}, {other}"))
+                .hint(
+                    "leave one of them out; in a file of settings they are called tlsCert, \
+                     selfSigned and insecureHttp",
+                ));
         }
         let without = [
             (
@@ -126,64 +145,101 @@ impl TlsFlags {
             None => Ok(()),
             Some((flag, _)) => Err(CommandError::usage("this is for TLS, which is not spoken")
                 .at(flag)
-                .hint("add --tls-cert FILE, or --self-signed HOST")),
+                .hint(
+                    "add --tls-cert FILE, or --self-signed HOST; a flag on TLS stands for all of \
+                     what variables and the file say of it",
+                )),
         }
     }
 
-    /// Reads the files, or makes a certificate; with `look` nothing is made.
-    pub fn open(&self, arguments: &Arguments, look: bool) -> anyhow::Result<Option<Spoken>> {
-        self.check()?;
-        if let Some(certificate) = &self.tls_cert {
-            let tls = Tls::open(TlsFiles {
-                certificate: certificate.clone(),
-                key: self.tls_key.clone().unwrap_or_else(|| certificate.clone()),
-                client_ca: self.client_ca.clone(),
-            })?;
-            let ca = match &self.tls_ca {
-                Some(path) => Some(super::super::node_config::read_ca(path)?),
-                None => None,
-            };
-            return Ok(Some(Spoken {
-                tls: Arc::new(tls),
-                ca,
-                own: None,
-            }));
-        }
+    /// The certificate the mirror makes for itself, where it is to.
+    pub fn own(&self, arguments: &Arguments) -> Result<Option<Own>, TlsError> {
         if self.self_signed.is_empty() {
             return Ok(None);
         }
-        let own = Own::new(FileStore::tls_folder(arguments.folder()), &self.self_signed)?;
-        if look && !own.file().try_exists().unwrap_or(false) {
+        let folder = FileStore::tls_folder(arguments.folder());
+        Own::new(folder, &self.self_signed).map(Some)
+    }
+
+    /// Reads the files of a certificate that is given.
+    pub fn given(&self) -> anyhow::Result<Option<Spoken>> {
+        let Some(certificate) = &self.tls_cert else {
             return Ok(None);
-        }
-        let made = match look {
-            true => Made::Kept,
-            false => own.renew(Time::now())?,
         };
-        let (ca, facts) = (own.ca_pem()?, own.ca()?);
+        let tls = Tls::open(TlsFiles {
+            certificate: certificate.clone(),
+            key: self.tls_key.clone().unwrap_or_else(|| certificate.clone()),
+            client_ca: self.client_ca.clone(),
+        })?;
+        let ca = match &self.tls_ca {
+            Some(path) => Some(super::super::node_config::read_ca(path)?),
+            None => None,
+        };
         Ok(Some(Spoken {
+            tls: Arc::new(tls),
+            ca,
+            own: None,
+        }))
+    }
+
+    /// What is spoken with the certificate the mirror made for itself.
+    pub fn with_own(&self, own: Own, made: Made) -> anyhow::Result<Spoken> {
+        let (ca, facts) = (own.ca_pem()?, own.ca()?);
+        Ok(Spoken {
             tls: Arc::new(Tls::own(own, self.client_ca.clone())?),
             ca: Some(ca),
             own: Some((made, facts)),
-        }))
+        })
+    }
+
+    /// Reads the files, or makes a certificate.
+    pub fn open(&self, arguments: &Arguments) -> anyhow::Result<Option<Spoken>> {
+        if let Some(spoken) = self.given()? {
+            return Ok(Some(spoken));
+        }
+        let Some(own) = self.own(arguments)? else {
+            return Ok(None);
+        };
+        if arguments.read_only && own.would_make(Time::now())? != Made::Kept {
+            return Err(only_read().into());
+        }
+        let made = own.renew(Time::now())?;
+        self.with_own(own, made).map(Some)
     }
 }
 
+/// A certificate would be made in a store that is not to be changed.
+pub fn only_read() -> CommandError {
+    CommandError::usage("no certificate can be made in a store that is only read")
+        .at("--self-signed, --read-only")
+        .hint("give a certificate with --tls-cert")
+}
+
 impl LoginFlags {
-    /// Reads users and rules.
-    pub fn open(&self, arguments: &Arguments) -> anyhow::Result<Gate> {
-        let files = AccessFiles {
+    /// The files they name.
+    pub fn files(&self, arguments: &Arguments) -> AccessFiles {
+        let folder = arguments.folder();
+        let users = FileStore::users_file(folder);
+        AccessFiles {
             passwords: self.htpasswd.clone(),
-            users: match self.htpasswd {
-                Some(_) => None,
-                None => Some(FileStore::users_file(arguments.folder())),
-            },
+            users: self.htpasswd.is_none().then_some(users),
             rules: self.access.clone(),
-        };
-        Ok(Gate::open(
-            files,
-            arguments.anonymous_push,
-            self.login_failures,
-        )?)
+            token_key: match &self.token_key_file {
+                Some(file) => TokenKey::Given(file.clone()),
+                None => {
+                    let file = FileStore::token_key_file(folder);
+                    match (arguments.read_only, file.exists()) {
+                        (false, _) => TokenKey::Made(file),
+                        (true, true) => TokenKey::Given(file),
+                        (true, false) => TokenKey::Memory,
+                    }
+                }
+            },
+        }
+    }
+
+    /// Reads users and rules; `files` are those of [`LoginFlags::files`].
+    pub fn open(&self, arguments: &Arguments, files: AccessFiles) -> Result<Gate, AccessError> {
+        Gate::open(files, arguments.anonymous_push, self.login_failures)
     }
 }
