@@ -241,6 +241,12 @@ pub fn parse(method: &Method, path: &str, query: &str) -> Result<Endpoint, Route
     Ok(Endpoint::Repository(place, ask))
 }
 
+/// Whether a path, as on the wire, is one of the registry API.
+pub fn is_registry(path: &str) -> bool {
+    let decoded = (path.len() <= MAX_PATH).then(|| decode(path)).flatten();
+    decoded.is_some_and(|path| below_v2(&path).is_some())
+}
+
 /// The part of a decoded path below `/v2/`, with the host before `/v2/` where there is one.
 fn below_v2(path: &str) -> Option<(Option<&str>, &str)> {
     let path = path.strip_prefix('/')?;

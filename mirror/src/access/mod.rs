@@ -55,9 +55,9 @@ pub struct AccessFiles {
 /// Who somebody is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Who {
-    /// Nobody in particular.
+    /// Nobody in particular: there was no login.
     #[default]
-    Anyone,
+    Nobody,
     /// A user who has shown a password.
     User(Arc<str>),
 }
@@ -66,7 +66,7 @@ impl Who {
     /// The user's name.
     pub fn user(&self) -> Option<&str> {
         match self {
-            Who::Anyone => None,
+            Who::Nobody => None,
             Who::User(name) => Some(name),
         }
     }
@@ -314,7 +314,7 @@ impl Gate {
         address: Option<IpAddr>,
     ) -> Result<Who, NotThem> {
         match credentials {
-            Credentials::None => Ok(Who::Anyone),
+            Credentials::None => Ok(Who::Nobody),
             Credentials::Unreadable => Err(NotThem::Unreadable),
             Credentials::Token(token) => self.bearer(token, Time::now()),
             Credentials::Password { user, password } => {
@@ -328,7 +328,7 @@ impl Gate {
         let settings = self.settings();
         let bearer = settings.tokens.check(token, now).ok_or(NotThem::Token)?;
         let Some(user) = &bearer.user else {
-            return Ok(Who::Anyone);
+            return Ok(Who::Nobody);
         };
         let passwords = settings.passwords.as_ref().ok_or(NotThem::Token)?;
         // a user who was taken away or has a new password logs in again

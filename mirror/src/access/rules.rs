@@ -87,7 +87,7 @@ struct FileRule {
 /// The rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    anonymous: Option<()>,
+    anonymous: Anonymous,
     rules: Vec<Rule>,
     /// The groups.
     groups: BTreeSet<String>,
@@ -181,7 +181,7 @@ impl Rules {
             });
         }
         Ok(Rules {
-            anonymous: (file.anonymous == Anonymous::None).then_some(()),
+            anonymous: file.anonymous,
             rules,
             groups: file.groups.into_keys().collect(),
             named,
@@ -220,7 +220,7 @@ impl Rules {
         });
         match (those, action) {
             (Some(those), _) => those.include(user),
-            (None, Action::Pull) => user.is_some() || self.anonymous.is_none(),
+            (None, Action::Pull) => user.is_some() || self.anonymous == Anonymous::Pull,
             (None, Action::Push | Action::Delete) => user.is_some() || open,
         }
     }
@@ -248,7 +248,7 @@ impl Rules {
     /// Whether everybody may read everything.
     pub fn are_open(&self) -> bool {
         let anyone = |rule: &Rule| rule.pull.as_ref().is_none_or(|those| those.anyone);
-        self.anonymous.is_none() && self.rules.iter().all(anyone)
+        self.anonymous == Anonymous::Pull && self.rules.iter().all(anyone)
     }
 }
 

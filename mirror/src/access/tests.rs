@@ -43,11 +43,11 @@ async fn a_password_makes_somebody_a_user() {
         assert_eq!(got, Err(NotThem::Wrong), "{user} {password}");
     }
     let anyone = gate.who(&Credentials::None, None).await;
-    assert_eq!(anyone, Ok(Who::Anyone));
+    assert_eq!(anyone, Ok(Who::Nobody));
     assert!(
-        gate.allows(&alice, Action::Push, "a") && !gate.allows(&Who::Anyone, Action::Push, "a")
+        gate.allows(&alice, Action::Push, "a") && !gate.allows(&Who::Nobody, Action::Push, "a")
     );
-    assert!(gate.allows(&Who::Anyone, Action::Pull, "a"));
+    assert!(gate.allows(&Who::Nobody, Action::Pull, "a"));
 }
 
 #[tokio::test]
@@ -58,14 +58,14 @@ async fn a_token_counts_until_its_user_changes() {
     let gate = gate(folder.path(), 20);
     let alice = Who::User("alice".into());
     let of = |token: String| Credentials::Token(token);
-    let (token, nobody) = (of(gate.token(&alice)), of(gate.token(&Who::Anyone)));
+    let (token, nobody) = (of(gate.token(&alice)), of(gate.token(&Who::Nobody)));
     assert_eq!(gate.who(&token, None).await, Ok(alice));
-    assert_eq!(gate.who(&nobody, None).await, Ok(Who::Anyone));
+    assert_eq!(gate.who(&nobody, None).await, Ok(Who::Nobody));
     fs::write(&users, line("alice") + &line("bob")).unwrap();
     gate.reload().unwrap();
     let got = gate.who(&token, None).await;
     assert_eq!(got, Err(NotThem::Token), "the password is another");
-    assert_eq!(gate.who(&nobody, None).await, Ok(Who::Anyone));
+    assert_eq!(gate.who(&nobody, None).await, Ok(Who::Nobody));
     let got = gate.who(&of("x.y".to_owned()), None).await;
     assert_eq!(got, Err(NotThem::Token));
 }
@@ -149,7 +149,7 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     };
     let gate = Gate::open(files.clone(), false, 20).unwrap();
     assert!(!gate.is_open_for_reading());
-    assert!(!gate.allows(&Who::Anyone, Action::Pull, "a"));
+    assert!(!gate.allows(&Who::Nobody, Action::Pull, "a"));
 
     fs::write(&rules, format!("{head}anonymous: all\n")).unwrap();
     let errors = gate.reload().unwrap_err();
@@ -158,7 +158,7 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     };
     let place = kubepkg_core::error::Classify::place(error).unwrap();
     assert!(place.contains("access: line 3"), "{place}");
-    assert!(!gate.allows(&Who::Anyone, Action::Pull, "a"));
+    assert!(!gate.allows(&Who::Nobody, Action::Pull, "a"));
 
     // passwords count whatever became of the rules
     fs::write(&users, line("bob")).unwrap();
@@ -166,7 +166,7 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     assert_eq!(gate.users(), ["bob"]);
     let got = try_login(&gate, "alice", "right", 1).await;
     assert_eq!(got, Err(NotThem::Wrong));
-    assert!(!gate.allows(&Who::Anyone, Action::Pull, "a"));
+    assert!(!gate.allows(&Who::Nobody, Action::Pull, "a"));
 
     // and rules whatever became of the passwords
     let bobs = format!("{head}rules:\n- {{path: a, push: [bob]}}\n");
@@ -175,7 +175,7 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     assert_eq!(gate.reload().unwrap_err().len(), 1);
     assert_eq!(gate.users(), ["bob"]);
     assert!(gate.allows(&Who::User("bob".into()), Action::Push, "a"));
-    assert!(gate.allows(&Who::Anyone, Action::Pull, "a"));
+    assert!(gate.allows(&Who::Nobody, Action::Pull, "a"));
     // a file that was named has to be there
     fs::remove_file(&users).unwrap();
     assert!(gate.reload().is_err());

@@ -1,8 +1,9 @@
 //! Logins at the registry: who asks, whether they may, and what a client is told that may not.
 //!
-//! Clients are asked for tokens (Bearer): it is the one way in which all of them read without a
-//! login and write with one. A name and password (Basic) are taken at any request as well, and
-//! asked for where the server cannot know the address at which clients get tokens.
+//! Registry clients are asked for tokens (Bearer): it is the one way in which all of them read
+//! without a login and write with one. A name and password (Basic) are taken at any request as
+//! well. They are asked for outside the registry API, where browsers, Helm and Prometheus know
+//! nothing else, and where the server cannot know the address at which clients get tokens.
 
 use std::time::Duration;
 
@@ -13,13 +14,12 @@ use http::{Method, StatusCode};
 use http_body::Body as _;
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::reference::canonical_host;
-use kubepkg_core::store::Names;
 use serde_json::json;
 
 use super::error::{ApiError, Code};
 use super::forwarded::Network;
-use super::{Asking, Shared, json_answer};
-use crate::access::{Action, Credentials, Gate, NotThem, TOKEN_LIFE, Who};
+use super::{Asking, Shared, json_answer, push};
+use crate::access::{Action, Credentials, NotThem, TOKEN_LIFE, Who};
 
 /// Where tokens are asked for.
 pub(super) const TOKEN_PATH: &str = "/token";
@@ -94,15 +94,15 @@ impl Outside {
 /// Who asks.
 pub(super) async fn identify(shared: &Shared, asking: &Asking) -> Result<Who, ApiError> {
     let Some(gate) = &shared.gate else {
-        return Ok(Who::Anyone);
+        return Ok(Who::Nobody);
     };
     let credentials = Credentials::of(&asking.headers);
     if credentials == Credentials::None {
-        return Ok(Who::Anyone);
+        return Ok(Who::Nobody);
     }
     if !gate.has_logins() {
         // a client that logs in everywhere is no reason to refuse it
-        return Ok(Who::Anyone);
+        return Ok(Who::Nobody);
     }
     let who = gate.who(&credentials, asking.way.client).await;
     who.map_err(|why| not_them(shared, asking, &why))
@@ -139,7 +139,11 @@ fn unauthorized(shared: &Shared, asking: &Asking, message: String, scope: &str) 
         message,
         json!({"path": crate::route::shown(asking.path())}),
     );
-    let Some(base) = shared.outside.base(asking) else {
+    let base = match crate::route::is_registry(asking.path()) {
+        true => shared.outside.base(asking),
+        false => None,
+    };
+    let Some(base) = base else {
         return refused.with(WWW_AUTHENTICATE, Some(BASIC));
     };
     let service = base.split("://").last().unwrap_or_default();
@@ -180,13 +184,13 @@ pub(super) fn demand(
     };
     match gate.allows(&asking.who, action, repository) {
         true => Ok(()),
-        false => Err(refused(shared, gate, asking, action, repository)),
+        false => Err(refused(shared, asking, action, repository)),
     }
 }
 
-fn refused(
+/// What somebody is told who may not do this with a repository.
+pub(super) fn refused(
     shared: &Shared,
-    gate: &Gate,
     asking: &Asking,
     action: Action,
     repository: &str,
@@ -198,7 +202,7 @@ fn refused(
     };
     let shown = crate::route::shown(repository);
     match asking.who.user() {
-        None if gate.has_logins() => {
+        None if shared.gate.as_ref().is_some_and(|gate| gate.has_logins()) => {
             // the path of a file need not be a name, and must not end what it stands in
             let scope = match repository.parse::<RepositoryName>() {
                 Ok(name) => format!("repository:{name}:{actions}"),
@@ -224,16 +228,14 @@ pub(super) fn reads_are_open(shared: &Shared) -> bool {
         .is_none_or(|gate| gate.is_open_for_reading())
 }
 
-/// Asks for a login, in the way a browser and Prometheus understand, who shows none where not
-/// everybody may read everything. For what tells of the mirror as a whole.
+/// Asks who shows no login for one, where not everybody may read everything. For what tells of
+/// the mirror as a whole.
 pub(super) fn demand_somebody(shared: &Shared, asking: &Asking) -> Result<(), ApiError> {
     if reads_are_open(shared) || asking.who.user().is_some() {
         return Ok(());
     }
     let message = "not everybody may read from this mirror: log in".to_owned();
-    let mut error = unauthorized(shared, asking, message, "");
-    error.headers.insert(WWW_AUTHENTICATE, BASIC);
-    Err(error)
+    Err(unauthorized(shared, asking, message, ""))
 }
 
 /// Whether this client may read a repository.
@@ -245,38 +247,13 @@ pub(super) fn may_read(shared: &Shared, asking: &Asking, repository: &Repository
             .is_none_or(|gate| gate.allows(&asking.who, Action::Pull, repository.as_str()))
 }
 
-/// Refuses to show the charts right below `folder` to who may not read all repositories there.
-/// Which of them it is is not said.
-pub(super) fn demand_below(
-    shared: &Shared,
-    asking: &Asking,
-    names: &Names,
-    folder: &RepositoryName,
-) -> Result<(), ApiError> {
-    let Some(gate) = &shared.gate else {
-        return Ok(());
-    };
-    if reads_are_open(shared) {
-        return Ok(());
-    }
-    let prefix = format!("{folder}/");
-    let below = names.repositories.range::<str, _>((
-        std::ops::Bound::Included(prefix.as_str()),
-        std::ops::Bound::Unbounded,
-    ));
-    let mut right_below = below
-        .map_while(|(name, _)| Some((name, name.as_str().strip_prefix(&prefix)?)))
-        .filter(|(_, rest)| !rest.contains('/'));
-    match right_below.all(|(name, _)| may_read(shared, asking, name)) {
-        true => demand(shared, asking, Action::Pull, folder.as_str()),
-        false => Err(refused(shared, gate, asking, Action::Pull, folder.as_str())),
-    }
-}
-
 /// `GET|POST /token`: a token for who shows a password, or for nobody in particular.
 pub(super) async fn token(shared: &Shared, asking: &Asking, body: Body) -> Response {
     let Some(gate) = shared.gate.as_ref().filter(|gate| gate.has_logins()) else {
-        return ApiError::no_page(asking.path()).into_response();
+        let absent = ApiError::no_page(asking.path());
+        return push::turned_away(absent, asking, body)
+            .await
+            .into_response();
     };
     let credentials = match asking.method {
         Method::GET => Credentials::of(&asking.headers),
@@ -294,23 +271,20 @@ pub(super) async fn token(shared: &Shared, asking: &Asking, body: Body) -> Respo
                 .into_response();
             }
         },
-        _ => return ApiError::read_only(asking).into_response(),
+        _ => {
+            let error = ApiError::read_only(asking);
+            return push::turned_away(error, asking, body).await.into_response();
+        }
     };
     if let Credentials::Token(_) = credentials {
         // else one that was stolen would last for ever
         let message = "a token is given for a name and a password, not for another token";
         let error = unauthorized(shared, asking, message.to_owned(), "");
-        return error.with(WWW_AUTHENTICATE, Some(BASIC)).into_response();
+        return error.into_response();
     }
     let who = match gate.who(&credentials, asking.way.client).await {
         Ok(who) => who,
-        Err(why) => {
-            let mut error = not_them(shared, asking, &why);
-            if error.status == StatusCode::UNAUTHORIZED {
-                error.headers.insert(WWW_AUTHENTICATE, BASIC);
-            }
-            return error.into_response();
-        }
+        Err(why) => return not_them(shared, asking, &why).into_response(),
     };
     let token = gate.token(&who);
     let mut response = json_answer(

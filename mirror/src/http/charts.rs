@@ -14,11 +14,12 @@ use kubepkg_core::location::{mirror_repository, upstream_host};
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Names, StoreError};
 
-use self::view::View;
+use self::view::{View, below};
 use super::auth;
 use super::content::{Described, Freshness, blocking, opened_blob, respond_bytes};
 use super::error::ApiError;
 use super::{Asking, Shared};
+use crate::access::Action;
 use crate::route::decode;
 use crate::source::Source;
 
@@ -86,7 +87,7 @@ pub async fn answer(
     let decoded = decode(rest).ok_or_else(absent)?;
     let (folder, file) = decoded.rsplit_once('/').ok_or_else(absent)?;
     let folder = mapped(folder).ok_or_else(absent)?;
-    auth::demand_below(shared, asking, names, &folder)?;
+    admit(shared, asking, names, &folder)?;
     let view = built(shared, names, folder).await?.ok_or_else(absent)?;
 
     if file == "index.yaml" {
@@ -138,6 +139,26 @@ async fn built(
         cache.view(source, &snapshot, &folder)
     });
     built.await?.map_err(|error| ApiError::store(&error))
+}
+
+/// Refuses the charts of a folder to who may not read all that lies right below it. It is refused
+/// in the folder's name: what is hidden there has no name for them.
+fn admit(
+    shared: &Shared,
+    asking: &Asking,
+    names: &Names,
+    folder: &RepositoryName,
+) -> Result<(), ApiError> {
+    let may_read = |name| auth::may_read(shared, asking, name);
+    let all = auth::reads_are_open(shared)
+        || may_read(folder) && below(names, folder).all(|(name, _)| may_read(name));
+    match all {
+        true => Ok(()),
+        false => {
+            let name = folder.as_str();
+            Err(auth::refused(shared, asking, Action::Pull, name))
+        }
+    }
 }
 
 /// The registry path of a chart repository: as it is, or, when spelled as upstream (a port

@@ -5,6 +5,7 @@
 //! together; HEAD is answered from the snapshot alone and touches no file. Bytes go out as
 //! they are stored: nothing is converted, compressed or redirected.
 
+mod admission;
 mod auth;
 mod body;
 mod buffers;
@@ -45,26 +46,26 @@ use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::reference::canonical_host;
-use kubepkg_core::store::{Names, StoreError};
+use kubepkg_core::store::Names;
 use serde_json::json;
 
 use self::auth::Outside;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
-use self::content::{Described, Freshness, opened_blob, respond_bytes, standing, stands};
+use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::forwarded::Way;
 use self::fresh::names;
 use self::overview::Overview;
 use self::referrers::Question;
 use self::watched::Watched;
-use crate::access::{Action, Gate, Who};
+use crate::access::{Gate, Who};
 use crate::metrics::Metrics;
 use crate::namespace::Own;
-use crate::route::{self, Ask, Endpoint, Place, RouteError, Target};
+use crate::route::{self, Ask, Endpoint, Place, RouteError};
 use crate::serve::Peer;
 use crate::sink::Sink;
-use crate::source::{Age, Source, Standing};
+use crate::source::{Age, Source};
 use crate::wanted::{Miss, Wanted};
 
 pub(crate) use self::buffers::{Buffer, LARGE, Pool, SMALL};
@@ -281,7 +282,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         uri: parts.uri,
         headers: parts.headers,
         handoff: parts.extensions.remove(),
-        who: Who::Anyone,
+        who: Who::Nobody,
     };
     let id = requests::id(&asking.headers);
     let mut response = identified(&shared, &mut asking, body).await;
@@ -306,7 +307,7 @@ async fn identified(shared: &Arc<Shared>, asking: &mut Asking, body: Body) -> Re
         }
     }
     match route::parse(&asking.method, asking.path(), asking.query()) {
-        Err(RouteError::Elsewhere) => beside(shared, asking).await,
+        Err(RouteError::Elsewhere) => beside(shared, asking, body).await,
         parsed => registry(shared, asking, parsed, body).await,
     }
 }
@@ -326,12 +327,16 @@ async fn registry(
     let writes = asking.method != Method::GET && asking.method != Method::HEAD;
     let answered = match parsed {
         // whatever it names
-        _ if writes && !takes_writes(shared) => Err(ApiError::read_only(asking)),
+        _ if writes && !takes_writes(shared) => {
+            let error = ApiError::read_only(asking);
+            Err(push::turned_away(error, asking, body).await)
+        }
         Err(error) => {
             if let RouteError::Name(_) | RouteError::Target { .. } = error {
                 shared.wanted.miss(Miss::Illegal, asking.way.client);
             }
-            Err(ApiError::from_route(&error, asking.path()))
+            let error = ApiError::from_route(&error, asking.path());
+            Err(push::turned_away(error, asking, body).await)
         }
         Ok(Endpoint::Base) => {
             auth::at_the_door(shared, asking).map(|()| json_answer(asking, &json!({})))
@@ -382,14 +387,12 @@ async fn repository(
     ask: &Ask,
     names: Arc<Names>,
 ) -> Result<Response, ApiError> {
-    if !auth::reads_are_open(shared) {
-        admit(shared, asking, own, place, &names)?;
-    }
-    let names = settled(shared, own, place, ask, names).await?;
-    // these names may be newer than those it was admitted by
-    let found = place
-        .find(&names, own)
-        .filter(|found| auth::may_read(shared, asking, found.name));
+    let found = admission::admit(shared, asking, own, place, &names)?;
+    let saved = admission::settled(shared, place, ask, found).await?;
+    let found = match &saved {
+        None => found,
+        Some(names) => admission::admit(shared, asking, own, place, names)?,
+    };
     if let Ask::Referrers {
         subject,
         artifact_type,
@@ -439,31 +442,11 @@ fn takes_writes(shared: &Shared) -> bool {
     shared.push.is_some() && gate.is_none_or(|gate| gate.lets_write())
 }
 
-/// Refuses who may not read a repository. Whether it is here makes no difference: where the best
-/// of the names it may have is one that may be read, one that may not is not found.
-fn admit(
-    shared: &Shared,
-    asking: &Asking,
-    own: Own<'_>,
-    place: &Place,
-    names: &Names,
-) -> Result<(), ApiError> {
-    let found = place.find(names, own);
-    if found.is_some_and(|found| auth::may_read(shared, asking, found.name)) {
-        return Ok(());
-    }
-    let Some(first) = place.candidates(own).into_iter().next() else {
-        return Ok(());
-    };
-    // nothing lies under the shorter name
-    let best = crate::namespace::in_library(&first).unwrap_or(first);
-    auth::demand(shared, asking, Action::Pull, best.as_str())
-}
-
 /// Everything else: repository files, charts, and whether the server is well.
-async fn beside(shared: &Shared, asking: &Asking) -> Response {
+async fn beside(shared: &Shared, asking: &Asking, body: Body) -> Response {
     if asking.method != Method::GET && asking.method != Method::HEAD {
-        return ApiError::read_only(asking).into_response();
+        let error = ApiError::read_only(asking);
+        return push::turned_away(error, asking, body).await.into_response();
     }
     let path = asking.path();
     let answered = if let Some(rest) = path.strip_prefix("/repositories/") {
@@ -500,42 +483,6 @@ async fn beside(shared: &Shared, asking: &Asking) -> Response {
         Err(ApiError::no_page(path))
     };
     answered.unwrap_or_else(IntoResponse::into_response)
-}
-
-/// `found` or newer names, such that what is asked for may be said to be here: what was condemned
-/// is taken off that list first, and looked up only then; what is damaged is not here.
-async fn settled(
-    shared: &Shared,
-    own: Own<'_>,
-    place: &Place,
-    ask: &Ask,
-    found: Arc<Names>,
-) -> Result<Arc<Names>, ApiError> {
-    let digest = match ask {
-        Ask::Blob(digest) | Ask::Manifest(Target::Digest(digest)) => Some(*digest),
-        Ask::Manifest(Target::Tag(tag)) => place
-            .find(&found, own)
-            .and_then(|found| found.repository.tags.get(tag))
-            .map(|entry| entry.digest),
-        _ => None,
-    };
-    let Some(digest) = digest else {
-        return Ok(found);
-    };
-    match standing(&shared.source, &digest).await? {
-        Standing::Sound => Ok(found),
-        Standing::Quarantined => {
-            let code = match ask {
-                Ask::Blob(_) => Code::BlobUnknown,
-                _ => Code::ManifestUnknown,
-            };
-            Err(ApiError::not_in(place, code, ask))
-        }
-        Standing::Condemned => match shared.source.rescue(vec![digest]).await {
-            Ok(()) | Err(StoreError::Missing { .. }) => names(shared, Age::Moment).await,
-            Err(error) => Err(ApiError::store(&error)),
-        },
-    }
 }
 
 fn json_answer(asking: &Asking, body: &serde_json::Value) -> Response {

@@ -34,6 +34,8 @@ pub struct Memory {
     pub standings: Mutex<BTreeMap<Digest, Standing>>,
     /// What was rescued.
     pub rescued: Mutex<Vec<Digest>>,
+    /// What somebody else commits while something is rescued.
+    pub meanwhile: Mutex<Vec<Change>>,
     /// Reading the names fails.
     pub broken: std::sync::atomic::AtomicBool,
 }
@@ -60,6 +62,8 @@ impl Source for Memory {
             self.standings.lock().unwrap().remove(digest);
         }
         self.rescued.lock().unwrap().extend(digests);
+        let meanwhile = std::mem::take(&mut *self.meanwhile.lock().unwrap());
+        self.commit(&meanwhile);
         Box::pin(std::future::ready(Ok(())))
     }
 

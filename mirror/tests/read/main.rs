@@ -2,6 +2,7 @@
 //! HTTP/1.1 and sees every byte.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod admission;
 mod blobs;
 mod charts;
 mod client;

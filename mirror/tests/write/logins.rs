@@ -526,7 +526,7 @@ async fn no_shape_of_a_url_leads_around_a_rule_or_tells_what_is_here() {
         b"",
     )
     .await;
-    refused(&hidden, 404, "NAME_UNKNOWN");
+    refused(&hidden, 403, "DENIED");
 }
 
 /// Who may not read all charts of a folder is not told which ones there are.
@@ -559,7 +559,7 @@ async fn a_path_comes_into_a_challenge_only_as_a_name() {
     let got = ask(&site, None, "GET", target, b"").await;
     let challenge = got.header("www-authenticate").unwrap();
     assert!(
-        challenge.starts_with("Bearer ") && !challenge.contains("error"),
+        challenge.starts_with("Basic ") && !challenge.contains("error"),
         "{challenge}"
     );
 }
@@ -606,6 +606,68 @@ async fn nobody_reads_without_a_login_where_that_is_said() {
     }
     for open in ["/healthz", "/readyz", "/livez"] {
         assert_eq!(site.get(open).await.status, 200, "{open}");
+    }
+}
+
+/// Who may not read all charts of a folder learns that, and not which those are.
+#[tokio::test]
+async fn a_refused_folder_of_charts_names_nothing_that_is_hidden() {
+    let site = site("rules:\n- {path: h.example/charts/secret, pull: [alice]}\n").await;
+    for name in ["open", "secret", "other/deeper"] {
+        let repository = format!("h.example/charts/{name}");
+        assert_eq!(
+            push(&site, Some("alice"), &repository, b"x").await.status,
+            201
+        );
+    }
+    let target = "/charts/h.example/charts/index.yaml";
+    for (who, status, code) in [(None, 401, "UNAUTHORIZED"), (Some("bob"), 403, "DENIED")] {
+        let got = ask(&site, who, "GET", target, b"").await;
+        refused(&got, status, code);
+        let said = format!("{:?} {}", got.headers, String::from_utf8_lossy(&got.body));
+        assert!(
+            said.contains("h.example/charts") && !said.contains("secret"),
+            "{said}"
+        );
+    }
+    // there is no chart
+    assert_eq!(
+        ask(&site, Some("alice"), "GET", target, b"").await.status,
+        404
+    );
+    let other = "/charts/h.example/charts/other/index.yaml";
+    assert_eq!(ask(&site, None, "GET", other, b"").await.status, 404);
+}
+
+/// Browsers, wget, Helm and Prometheus know no tokens; registry clients do.
+#[tokio::test]
+async fn outside_the_registry_a_password_is_asked_for() {
+    let site = site("anonymous: none\n").await;
+    let unreadable = [("Authorization", "Nonsense")];
+    for lines in [&[][..], &unreadable] {
+        for target in [
+            "/",
+            "/metrics",
+            "/charts/a/index.yaml",
+            "/repositories/a/index.yaml",
+            "/files/a",
+        ] {
+            let got = site.send("GET", target, lines, b"").await;
+            refused(&got, 401, "UNAUTHORIZED");
+            let challenge = got.header("www-authenticate").unwrap();
+            assert!(challenge.starts_with("Basic "), "{target}: {challenge}");
+        }
+        for target in [
+            "/v2/",
+            "/v2/a/tags/list",
+            "/%762/a/tags/list",
+            "/docker.io/v2/library/x/tags/list",
+        ] {
+            let got = site.send("GET", target, lines, b"").await;
+            refused(&got, 401, "UNAUTHORIZED");
+            let challenge = got.header("www-authenticate").unwrap();
+            assert!(challenge.starts_with("Bearer "), "{target}: {challenge}");
+        }
     }
 }
 

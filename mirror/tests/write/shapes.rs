@@ -2,6 +2,8 @@
 
 use kubepkg_core::Digest;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::fixture::{Body, OCI_IMAGE, Site, location, noise, refused, send};
 
@@ -58,6 +60,47 @@ async fn read_only_server_answers_405_with_allow() {
     refused(&answer, 405, "UNSUPPORTED");
     assert!(site.store.names().await.unwrap().repositories.is_empty());
     assert_eq!(site.lying(), 0);
+}
+
+/// A client may read no answer before it has sent all: what is refused is read, and the
+/// connection stays in order for the next request.
+#[tokio::test]
+async fn a_refusal_reaches_who_is_still_sending() {
+    let (closed, open) = (Site::with(None).await, Site::start().await);
+    let body = noise(2, 6 << 20);
+    for (site, method, target, status) in [
+        (&closed, "PUT", "/v2/a/manifests/v1", 405),
+        (&open, "PUT", "/v2/a/tags/list", 405),
+        (&open, "PUT", "/v2/a/nothing", 404),
+        (&open, "PUT", "/v2/a/manifests/v1?ns=docker.io", 400),
+        (&open, "POST", "/charts/a/index.yaml", 405),
+        (&open, "POST", "/token", 404),
+    ] {
+        let mut stream = TcpStream::connect(site.address).await.unwrap();
+        let (mut read, mut write) = stream.split();
+        let refused = format!(
+            "{method} {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let next = "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let sending = async {
+            for bytes in [refused.as_bytes(), &body, next.as_bytes()] {
+                write.write_all(bytes).await.expect(target);
+            }
+        };
+        let receiving = async {
+            let mut all = Vec::new();
+            read.read_to_end(&mut all).await.expect(target);
+            String::from_utf8(all).unwrap()
+        };
+        let ((), said) = tokio::join!(sending, receiving);
+        let heads: Vec<&str> = said.split("HTTP/1.1 ").skip(1).collect();
+        let [first, second] = heads[..] else {
+            panic!("{method} {target}: {said}");
+        };
+        assert!(first.starts_with(&status.to_string()), "{target}: {first}");
+        assert!(second.starts_with("200"), "{target}: {second}");
+    }
 }
 
 #[tokio::test]

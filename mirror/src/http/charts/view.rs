@@ -52,7 +52,7 @@ struct Chart {
 }
 
 /// The repositories right below `folder`, in order.
-fn below<'n>(
+pub fn below<'n>(
     names: &'n Names,
     folder: &RepositoryName,
 ) -> impl Iterator<Item = (&'n RepositoryName, &'n Arc<Repository>)> {

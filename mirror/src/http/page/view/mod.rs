@@ -328,7 +328,7 @@ mod tests {
         let wanted = WantedTable::default();
         let reader = Reader {
             gate: None,
-            who: Who::Anyone,
+            who: Who::Nobody,
         };
         let shown = Shown {
             seen: &seen,
