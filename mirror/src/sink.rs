@@ -14,6 +14,8 @@ use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{Batch, Committed, StoreError};
 use kubepkg_core::{Algorithm, Digest};
 
+use crate::access::Client;
+
 /// An answer on its way from a store.
 pub type SinkFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, SinkError>> + Send + 'a>>;
 
@@ -37,6 +39,9 @@ pub enum SinkError {
     /// There are too many uploads, all of them lately begun or gone on with.
     #[error("there are too many uploads at once")]
     TooMany,
+    /// There are many uploads, and too many of them are this client's.
+    #[error("there are too many uploads of this client at once")]
+    TooManyOfOne,
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
@@ -56,7 +61,9 @@ impl Classify for SinkError {
         match self {
             SinkError::Mismatch { .. } => Kind::Refused,
             SinkError::Store(error) => error.kind(),
-            SinkError::Full | SinkError::Busy | SinkError::TooMany => Kind::Failed,
+            SinkError::Full | SinkError::Busy | SinkError::TooMany | SinkError::TooManyOfOne => {
+                Kind::Failed
+            }
         }
     }
 
@@ -75,7 +82,10 @@ impl Classify for SinkError {
     }
 
     fn retry(&self) -> bool {
-        matches!(self, SinkError::Full | SinkError::Busy | SinkError::TooMany)
+        matches!(
+            self,
+            SinkError::Full | SinkError::Busy | SinkError::TooMany | SinkError::TooManyOfOne
+        )
     }
 }
 
@@ -85,12 +95,14 @@ pub trait Kept: Send + Sync {}
 /// The write side of a store.
 pub trait Sink: Send + Sync + 'static {
     /// Begins an upload into `repository` and answers its id. Digests of `algorithm` are
-    /// found without reading the bytes again. About `expected` bytes will follow.
+    /// found without reading the bytes again. About `expected` bytes will follow. It counts
+    /// for `client`.
     fn begin<'a>(
         &'a self,
         repository: &'a RepositoryName,
         algorithm: Algorithm,
         expected: u64,
+        client: Client,
     ) -> SinkFuture<'a, String>;
 
     /// How many bytes of an upload are kept; `None` when `repository` has no such upload.

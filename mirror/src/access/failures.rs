@@ -131,7 +131,7 @@ impl Bucket {
 }
 
 /// Who has one IPv6 address has 2^64 of them.
-fn group(address: IpAddr) -> IpAddr {
+pub(super) fn group(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = u128::from(address) >> 64 << 64;

@@ -2,6 +2,7 @@
 //! when they change, each for itself; what is new and cannot be used is said in the log, and the
 //! old goes on.
 
+mod client;
 mod credentials;
 mod error;
 mod failures;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 use kubepkg_core::time::Time;
 use tokio::sync::Semaphore;
 
+pub use self::client::Client;
 pub use self::credentials::Credentials;
 pub use self::error::AccessError;
 use self::failures::Failures;

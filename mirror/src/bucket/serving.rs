@@ -19,6 +19,7 @@ use kubepkg_core::{Algorithm, Digest};
 use super::content::PART;
 use super::spool::Spool;
 use super::{AT_ONCE, BucketStore, FRESH, Lease, keys};
+use crate::access::Client;
 use crate::sink::{Kept, Sink, SinkError, SinkFuture, Upload};
 use crate::source::{
     Age, DoneFuture, NamesFuture, PiecesFuture, Remote, SizesFuture, Source, Standing,
@@ -248,8 +249,10 @@ impl Sink for Replica {
         repository: &'a RepositoryName,
         algorithm: Algorithm,
         expected: u64,
+        client: Client,
     ) -> SinkFuture<'a, String> {
-        self.spool.files().begin(repository, algorithm, expected)
+        let spool = self.spool.files();
+        spool.begin(repository, algorithm, expected, client)
     }
 
     fn received<'a>(

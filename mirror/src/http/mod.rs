@@ -59,7 +59,7 @@ use self::fresh::names;
 use self::overview::Overview;
 use self::referrers::Question;
 use self::watched::Watched;
-use crate::access::{Gate, Who};
+use crate::access::{Client, Gate, Who};
 use crate::metrics::Metrics;
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError};
@@ -144,6 +144,11 @@ impl Asking {
     /// The query as on the wire.
     fn query(&self) -> &str {
         self.uri.query().unwrap_or_default()
+    }
+
+    /// For whom it is counted.
+    fn client(&self) -> Client {
+        Client::of(&self.who, self.way.client)
     }
 
     /// `host[:port]` the client believes to talk to.

@@ -34,6 +34,7 @@ use super::layout::Layout;
 use super::lease::Lease;
 use super::open::Writable;
 use super::work::{ignore_missing, random_name};
+use crate::access::Client;
 use crate::sink::SinkError;
 
 /// Free space below which nothing is taken, where nobody says otherwise: 1 % of the disk.
@@ -104,8 +105,10 @@ impl Writable {
         uploads: &Uploads,
         repository: &RepositoryName,
         algorithm: Algorithm,
+        client: Client,
     ) -> Result<String, SinkError> {
         self.make_place(uploads)?;
+        self.make_place_of(uploads, &client)?;
         let id = new_id(&self.layout)?;
         let about = About::new(repository, algorithm);
         let path = self.upload_about(&id);
@@ -122,7 +125,7 @@ impl Writable {
             self.remove_upload(&id)?;
             return Err(error.into());
         }
-        let session = Arc::new(Session::new(about, 0, errors));
+        let session = Arc::new(Session::new(about, 0, errors, client));
         uploads.sessions().insert(id.clone(), session);
         uploads.begun();
         Ok(id)
@@ -155,7 +158,9 @@ impl Writable {
                 let Some(size) = super::disk::length(&self.upload_data(id))? else {
                     return Ok(None);
                 };
-                let loaded = Arc::new(Session::new(about, size, self.syncer.errors()));
+                // whose it was is forgotten with the process
+                let errors = self.syncer.errors();
+                let loaded = Arc::new(Session::new(about, size, errors, Client::Unknown));
                 // who loaded it at the same time has loaded the same
                 let mut sessions = uploads.sessions();
                 Arc::clone(sessions.entry(id.to_owned()).or_insert(loaded))

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use kubepkg_core::progress::Silent;
 use kubepkg_core::store::{Body, Change, Names, Store, StoreError};
 use kubepkg_core::{Algorithm, Digest};
+use kubepkg_mirror::access::Client;
 use kubepkg_mirror::sink::{Sink, SinkError, Upload};
 use kubepkg_mirror::store::FileStore;
 use kubepkg_mirror::store::check::CheckSettings;
@@ -490,7 +491,12 @@ impl Step {
 }
 
 fn begin(store: &FileStore, repository: &str) -> Result<String, SinkError> {
-    now(store.begin(&repository.parse().unwrap(), Algorithm::Sha256, 0))
+    now(store.begin(
+        &repository.parse().unwrap(),
+        Algorithm::Sha256,
+        0,
+        Client::Unknown,
+    ))
 }
 
 fn resume(store: &FileStore, repository: &str, id: &str) -> Result<Box<dyn Upload>, SinkError> {

@@ -1,6 +1,7 @@
 //! Logins and rules: who may read, push, delete and mount, and what others are told.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +9,12 @@ use kubepkg_core::Digest;
 use kubepkg_core::file::{FileName, HOST};
 use kubepkg_mirror::access::{AccessFiles, Gate, TokenKey};
 use kubepkg_mirror::http::{Network, Server};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use super::client::Answer;
-use super::fixture::{OCI_IMAGE, Site, location, refused};
+use super::fixture::{CONFIG, OCI_IMAGE, Site, described, location, refused};
 
 const HEAD: &str = "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\n";
 
@@ -720,6 +723,48 @@ async fn files_are_for_who_may_read_their_repository() {
     let got = ask(&site, who, "GET", &secret.1, b"").await;
     assert_eq!((got.status, &*got.body), (200, &b"secret.iso"[..]));
     assert_eq!(listed(who).await.len(), 2);
+}
+
+/// One client may send as slowly as it likes and announce what it likes: others push on.
+#[tokio::test]
+async fn one_client_does_not_keep_the_others_from_pushing() {
+    let site = site("rules:\n- {path: \"**\", push: [anyone]}\n").await;
+    let bytes = b"{}";
+    let put = async |who: Option<&str>| {
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": OCI_IMAGE, "layers": [],
+            "config": described(CONFIG, bytes),
+        });
+        let login = basic("alice", "alice-secret");
+        let mut lines = vec![("Content-Type", OCI_IMAGE)];
+        lines.extend(who.map(|_| ("Authorization", login.as_str())));
+        let body = manifest.to_string();
+        site.send("PUT", "/v2/a/manifests/v1", &lines, body.as_bytes())
+            .await
+    };
+    assert_eq!(push(&site, None, "a", bytes).await.status, 201);
+    let mut waiting = Vec::new();
+    for n in 0..16 {
+        let mut stream = TcpStream::connect(site.address).await.unwrap();
+        let head = format!(
+            "PUT /v2/a/manifests/t{n} HTTP/1.1\r\nHost: x\r\nContent-Type: {OCI_IMAGE}\r\n\
+             Content-Length: {}\r\n\r\n",
+            4 << 20
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        waiting.push(stream);
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    let refusal = loop {
+        let got = put(None).await;
+        if got.status != 201 {
+            break got;
+        }
+        assert!(Instant::now() < until, "never refused");
+    };
+    refused(&refusal, 429, "TOOMANYREQUESTS");
+    assert_eq!(put(Some("alice")).await.status, 201);
+    drop(waiting);
 }
 
 #[tokio::test]

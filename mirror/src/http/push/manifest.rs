@@ -13,9 +13,9 @@ use kubepkg_core::store::{Change, ManifestEntry, Names, StoreError, TagEntry};
 use kubepkg_core::{Descriptor, Digest};
 use serde_json::json;
 
-use super::bounds::Share;
 use super::incoming::{Incoming, NotAll};
 use super::names::Unchanged;
+use super::shares::Share;
 use super::{Pushing, insert};
 use crate::http::error::{ApiError, Code};
 use crate::http::fresh;
@@ -108,7 +108,11 @@ impl Pushing<'_> {
             Some(length) => length,
             None => MAX_MANIFEST,
         };
-        let room = self.push.bounds.manifest(bytes).await;
+        let room = self
+            .push
+            .bounds
+            .manifest(&self.asking.client(), bytes)
+            .await;
         room.ok_or_else(|| {
             let asked = &self.place.asked;
             let message = format!("manifest {what} of {asked}: too many are sent at once");

@@ -13,6 +13,7 @@ mod incoming;
 mod manifest;
 mod mount;
 mod names;
+mod shares;
 mod upload;
 
 use std::sync::Arc;
@@ -111,7 +112,7 @@ pub(super) async fn answer(
         }
     }
     // before it goes on without its client
-    let Some(share) = push.bounds.write().await else {
+    let Some(share) = push.bounds.write(&asking.client()).await else {
         let asked = &place.asked;
         let message = format!("too much is being written to this mirror, not only to {asked}");
         let error = ApiError::later(message, json!({"name": asked}));
@@ -260,6 +261,10 @@ fn refused(error: SinkError, place: &Place, what: &str) -> ApiError {
         ),
         SinkError::TooMany => ApiError::later(
             format!("{what} of {asked}: too many uploads are open; try again later"),
+            detail,
+        ),
+        SinkError::TooManyOfOne => ApiError::later(
+            format!("{what} of {asked}: this client has too many uploads open; end some first"),
             detail,
         ),
         SinkError::Store(error) => ApiError::not_taken(&error),

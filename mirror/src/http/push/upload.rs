@@ -56,9 +56,18 @@ async fn receive(upload: &mut dyn Upload, incoming: &mut Incoming) -> Result<u64
 impl Pushing<'_> {
     /// `POST`: an upload whose bytes come later.
     pub(super) async fn begin(&self, algorithm: Algorithm) -> Result<Response, ApiError> {
-        let begun = self.push.sink.begin(&self.name, algorithm, 0).await;
+        let begun = self.open_upload(algorithm, 0).await;
         let id = begun.map_err(|error| self.refused(error, "a new upload"))?;
         Ok(self.open(&id, 0))
+    }
+
+    async fn open_upload(&self, algorithm: Algorithm, expected: u64) -> Result<String, SinkError> {
+        let client = self.asking.client();
+        let begun = self
+            .push
+            .sink
+            .begin(&self.name, algorithm, expected, client);
+        begun.await
     }
 
     /// 202: the upload is open.
@@ -76,7 +85,7 @@ impl Pushing<'_> {
     ) -> Result<Response, ApiError> {
         let expected = incoming.length().unwrap_or_default();
         let algorithm = digest.algorithm();
-        let begun = self.push.sink.begin(&self.name, algorithm, expected).await;
+        let begun = self.open_upload(algorithm, expected).await;
         let id = begun.map_err(|error| self.refused(error, &digest.to_string()))?;
         let mut upload = self.resume(&id, expected).await?;
         match receive(&mut *upload, incoming).await {

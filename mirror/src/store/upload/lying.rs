@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kubepkg_core::store::StoreError;
 
 use super::{Uploads, is_id};
+use crate::access::Client;
 use crate::sink::SinkError;
 use crate::store::disk::failed;
 use crate::store::open::Writable;
@@ -18,6 +19,10 @@ use crate::store::work::entries;
 /// Uploads that may lie there, those of earlier processes included; real clients have a handful
 /// per image. Who begins more pushes out old ones that nobody is working on.
 const MAX_UPLOADS: usize = 4096;
+
+/// Of how many a client may always have one more. Where half of all places are taken nobody gets
+/// more than these: to keep everybody out takes many clients.
+const SHARE: usize = MAX_UPLOADS / 8;
 
 /// How many of those go at once, so that not every new one looks for the oldest.
 const GO_AT_ONCE: usize = 64;
@@ -166,6 +171,36 @@ impl Writable {
         Ok(())
     }
 
+    /// Makes sure that this client may begin one more where many are open: its own old ones go.
+    pub(super) fn make_place_of(
+        &self,
+        uploads: &Uploads,
+        client: &Client,
+    ) -> Result<(), SinkError> {
+        if uploads
+            .count()
+            .lying
+            .is_none_or(|lying| lying < MAX_UPLOADS / 2)
+        {
+            return Ok(());
+        }
+        let theirs: Vec<(String, Duration)> = uploads
+            .sessions()
+            .iter()
+            .filter(|(_, session)| session.client == *client)
+            .map(|(id, session)| (id.clone(), session.idle()))
+            .collect();
+        if theirs.len() < SHARE {
+            return Ok(());
+        }
+        for (id, _) in theirs.iter().filter(|(_, idle)| *idle >= YOUNG) {
+            if self.drop_upload(uploads, id)? {
+                return Ok(());
+            }
+        }
+        Err(SinkError::TooManyOfOne)
+    }
+
     /// Drops the uploads without a byte for `idle`; answers how many, and their bytes.
     pub(in crate::store) fn expire_uploads(
         &self,
@@ -270,9 +305,13 @@ mod tests {
     }
 
     fn begin(store: &FileStore) -> Result<String, SinkError> {
+        begin_for(store, Client::Unknown)
+    }
+
+    fn begin_for(store: &FileStore, client: Client) -> Result<String, SinkError> {
         let writable = store.opened.writable().unwrap();
         let name = "a/b".parse().unwrap();
-        writable.begin_upload(&store.uploads, &name, Algorithm::Sha256)
+        writable.begin_upload(&store.uploads, &name, Algorithm::Sha256, client)
     }
 
     #[test]
@@ -292,6 +331,34 @@ mod tests {
             MAX_UPLOADS
         );
         assert!(matches!(begin(&store), Err(SinkError::TooMany)));
+    }
+
+    #[test]
+    fn no_client_has_all_places() {
+        let (_folder, store) = store();
+        let user = |name: &str| Client::User(name.into());
+        let mut last = String::new();
+        for _ in 0..SHARE {
+            last = begin_for(&store, user("busy")).unwrap();
+        }
+        // nobody else is held up by it as long as there are few
+        let more = begin_for(&store, user("busy")).unwrap();
+        let more = [last, more];
+        for number in 0..MAX_UPLOADS / 2 {
+            lay(&store, number, YOUNG / 2);
+        }
+        let writable = store.opened.writable().unwrap();
+        writable.uploads_lying(&store.uploads).unwrap();
+        for _ in 0..2 {
+            let refused = begin_for(&store, user("busy"));
+            assert!(matches!(refused, Err(SinkError::TooManyOfOne)));
+            begin_for(&store, user("other")).unwrap();
+        }
+        // what it ends makes place for it
+        for (id, place) in more.iter().zip([false, true]) {
+            writable.drop_upload(&store.uploads, id).unwrap();
+            assert_eq!(begin_for(&store, user("busy")).is_ok(), place);
+        }
     }
 
     #[test]

@@ -528,6 +528,7 @@ fn lock(target: &Mutex<Target>) -> std::sync::MutexGuard<'_, Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Client;
 
     #[tokio::test]
     async fn an_upload_during_which_a_sync_failed_is_given_up() {
@@ -535,7 +536,8 @@ mod tests {
         let store = store.min_free(0);
         let name = "a/b".parse().unwrap();
         for fails in [true, false] {
-            let id = crate::sink::Sink::begin(&store, &name, Algorithm::Sha256, 0).await;
+            let id = crate::sink::Sink::begin(&store, &name, Algorithm::Sha256, 0, Client::Unknown)
+                .await;
             let id = id.unwrap();
             let mut first = store.receive(&name, &id, 0).await.unwrap().unwrap();
             first.write(Bytes::from_static(b"bytes")).await.unwrap();

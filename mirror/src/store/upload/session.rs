@@ -10,6 +10,8 @@ use kubepkg_core::{Algorithm, Hasher};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
+use crate::access::Client;
+
 /// `uploads/<id>.json`: whose upload it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct About {
@@ -49,6 +51,8 @@ pub(super) struct Session {
     /// Failed syncs as of before its first byte, or, where an earlier process received that, as
     /// of when this one came to know it ([`crate::store::sync::Syncer::errors`]).
     pub(super) errors: u64,
+    /// Who began it.
+    pub(super) client: Client,
     received: AtomicU64,
     touched: Mutex<Instant>,
     progress: Arc<tokio::sync::Mutex<Progress>>,
@@ -67,10 +71,11 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    pub(super) fn new(about: About, received: u64, errors: u64) -> Session {
+    pub(super) fn new(about: About, received: u64, errors: u64, client: Client) -> Session {
         Session {
             about,
             errors,
+            client,
             received: AtomicU64::new(received),
             touched: Mutex::new(Instant::now()),
             progress: Arc::default(),
@@ -166,7 +171,7 @@ mod tests {
 
     fn session() -> Arc<Session> {
         let about = About::new(&"a/b".parse().unwrap(), Algorithm::Sha256);
-        Arc::new(Session::new(about, 0, 0))
+        Arc::new(Session::new(about, 0, 0, Client::Unknown))
     }
 
     #[tokio::test]

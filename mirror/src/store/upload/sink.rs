@@ -9,6 +9,7 @@ use kubepkg_core::store::{Batch, Body, Committed, Store as _, StoreError};
 use kubepkg_core::{Algorithm, Digest};
 use tokio::time::Instant;
 
+use crate::access::Client;
 use crate::sink::{Kept, Sink, SinkError, SinkFuture, Upload};
 use crate::store::FileStore;
 use crate::store::lease::Lease;
@@ -86,6 +87,7 @@ impl Sink for FileStore {
         repository: &'a RepositoryName,
         algorithm: Algorithm,
         expected: u64,
+        client: Client,
     ) -> SinkFuture<'a, String> {
         let uploads = Arc::clone(&self.uploads);
         let repository = repository.clone();
@@ -94,7 +96,7 @@ impl Sink for FileStore {
             if let Err(full) = writable.make_room(&uploads, expected) {
                 return Ok(Err(full));
             }
-            Ok(writable.begin_upload(&uploads, &repository, algorithm))
+            Ok(writable.begin_upload(&uploads, &repository, algorithm, client))
         });
         Box::pin(async move { begun.await? })
     }
