@@ -143,6 +143,8 @@ pub enum MirrorUserVerb {
     Rm(commands::mirror_user::Remove),
     /// List the users of a mirror
     List(commands::mirror_user::List),
+    /// Say what a user may do with a repository, and by which rule
+    May(commands::mirror_user::May),
 }
 
 /// Kinds of node settings.
@@ -220,6 +222,7 @@ impl Verb {
             Verb::Mirror(MirrorVerb::Gc(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Prune(arguments)) => &arguments.reporting,
             Verb::Mirror(MirrorVerb::Backup(arguments)) => &arguments.reporting,
+            Verb::Mirror(MirrorVerb::User(MirrorUserVerb::May(arguments))) => &arguments.reporting,
             Verb::Images(arguments) => {
                 return arguments.output == commands::images::Form::Json;
             }

@@ -117,7 +117,7 @@ fn plain(name: &RepositoryName) -> Vec<RepositoryName> {
 }
 
 /// `docker.io/x` means `docker.io/library/x`.
-pub(crate) fn in_library(name: &RepositoryName) -> Option<RepositoryName> {
+pub fn in_library(name: &RepositoryName) -> Option<RepositoryName> {
     let (host, path) = name.as_str().split_once('/')?;
     if host != DOCKER_HUB || path.contains('/') {
         return None;

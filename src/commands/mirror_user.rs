@@ -3,17 +3,25 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use kubepkg_mirror::access::Users;
+use kubepkg_mirror::access::{AccessFiles, Action, Gate, Users, Who};
+use kubepkg_mirror::namespace::in_library;
 use kubepkg_mirror::store::FileStore;
+use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::{bucket_place, store_folder};
-use crate::cli::MirrorUserVerb;
+use crate::cli::{Format, MirrorUserVerb, Reporting};
 use crate::error::CommandError;
-use crate::printer::Printer;
+use crate::printer::{Printer, table};
 
 /// Longest file with a password, in bytes.
 const MAX_FILE: u64 = 1024;
+
+/// Those without a login, in place of a user's name, which nobody may have.
+const ANYONE: &str = "anyone";
+
+const HINT: &str =
+    "`kubepkg mirror user list` names all of them; anyone stands for who shows no login";
 
 /// Where users are kept.
 #[derive(Clone, Debug, clap::Args)]
@@ -75,6 +83,39 @@ pub struct List {
     pub place: Where,
 }
 
+/// Flags of `mirror user may`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  kubepkg mirror user may alice team/app --store /srv/mirror --access \
+                  access.yaml",
+    after_long_help = "Says what the user may do with a repository at a mirror that is served with \
+                       these settings, and which rule says so, by\nits place in the file. The first \
+                       rule whose path fits decides. With anyone in place of a name: what may be done \
+                       without a\nlogin. The repository need not be there; nothing is \
+                       changed.\n\nExample:\n  kubepkg mirror user may anyone \
+                       docker.io/library/busybox --store /srv/mirror"
+)]
+pub struct May {
+    /// The user's name, or anyone for those without a login
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// The repository, as <host>/<path>
+    #[arg(value_name = "REPOSITORY", value_parser = super::mirror_reference::parse_place)]
+    pub repository: super::mirror_reference::Place,
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+    /// The file of rules that `mirror serve --access` names
+    #[arg(long, value_name = "FILE")]
+    pub access: Option<PathBuf>,
+    /// The mirror is served with --anonymous-push
+    #[arg(long)]
+    pub anonymous_push: bool,
+    /// Form of the answer.
+    #[command(flatten)]
+    pub reporting: Reporting,
+}
+
 impl Where {
     fn users(&self) -> anyhow::Result<(Users, PathBuf)> {
         let file = match (&self.htpasswd, &self.store) {
@@ -113,6 +154,7 @@ pub fn run(verb: MirrorUserVerb, printer: &Printer) -> anyhow::Result<()> {
             }
             printer.answer(&names.join("\n"))
         }
+        MirrorUserVerb::May(arguments) => may(&arguments, printer),
     }
 }
 
@@ -143,6 +185,64 @@ fn remove(arguments: &Remove, printer: &Printer) -> anyhow::Result<()> {
     }
     printer.say(&format!("{name} may not log in any more"));
     Ok(())
+}
+
+fn may(arguments: &May, printer: &Printer) -> anyhow::Result<()> {
+    let (_, file) = arguments.place.users()?;
+    let named = arguments.place.htpasswd.is_some();
+    let files = AccessFiles {
+        passwords: named.then(|| file.clone()),
+        users: (!named).then(|| file.clone()),
+        rules: arguments.access.clone(),
+        ..AccessFiles::default()
+    };
+    let gate = Gate::open(files, arguments.anonymous_push, 0)?;
+    let name = kubepkg_core::error::shown(&arguments.name);
+    let who = match arguments.name.as_str() {
+        ANYONE => Who::Nobody,
+        user if gate.users().iter().any(|known| known == user) => Who::User(user.into()),
+        _ => {
+            let absent = CommandError::not_found(format!("there is no user \"{name}\""));
+            return Err(absent.at(file.display()).hint(HINT).into());
+        }
+    };
+    // as it is stored
+    let repository = &arguments.repository.repository;
+    let repository = in_library(repository).unwrap_or_else(|| repository.clone());
+    let decisions = Action::ALL.map(|action| {
+        let decision = gate.decides(&who, action, repository.as_str());
+        (action.as_str(), decision)
+    });
+    match arguments.reporting.output {
+        Format::Json => {
+            let actions = decisions.map(|(action, decision)| {
+                let rule = decision.rule.as_ref();
+                json!({
+                    "action": action,
+                    "allowed": decision.allowed,
+                    "rule": rule.map(|rule| &rule.place),
+                    "path": rule.map(|rule| &rule.path),
+                })
+            });
+            printer.answer_json(&json!({
+                "user": who.user(),
+                "repository": repository,
+                "actions": actions,
+            }))
+        }
+        Format::Table => {
+            let rows = decisions.map(|(action, decision)| {
+                let may = if decision.allowed { "yes" } else { "no" };
+                let by = match decision.rule {
+                    Some(rule) => format!("{} ({})", rule.place, rule.path),
+                    None => "no rule".to_owned(),
+                };
+                vec![action.to_owned(), may.to_owned(), by]
+            });
+            printer.say(&format!("{name} and {repository}:"));
+            printer.answer(&table(&["ACTION", "MAY", "BY"], &rows))
+        }
+    }
 }
 
 /// One line end after the password is not part of it.

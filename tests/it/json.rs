@@ -59,7 +59,7 @@ fn the_page_names_every_member_of_an_answer() {
     let registry = Mirror::start_with(scratch, "r", &["--anonymous-push", "--new-store"]);
     let pushed = format!("{}/team/web:1", registry.host);
     scratch.write("tree/file", "x");
-    let answers: [(&str, &[&str]); 20] = [
+    let answers: [(&str, &[&str]); 21] = [
         ("push", &["tree", &pushed]),
         ("images", &["pod.yaml"]),
         ("version", &[]),
@@ -84,6 +84,7 @@ fn the_page_names_every_member_of_an_answer() {
         ("mirror check", &["--store", "m"]),
         ("mirror gc", &["--store", "m"]),
         ("mirror wanted", &["--store", "m"]),
+        ("mirror user may", &["anyone", "web", "--store", "m"]),
         ("mirror backup", &["copy", "--store", "m"]),
         (
             "mirror prune",

@@ -375,6 +375,64 @@ fn a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not() {
 }
 
 #[test]
+fn who_may_do_what_is_told_with_the_rule_that_says_so() {
+    let scratch = Scratch::new();
+    scratch.write("password", "correct horse");
+    let users = ["--htpasswd", "users"];
+    let add = [
+        "mirror",
+        "user",
+        "add",
+        "alice",
+        "--password-file",
+        "password",
+    ];
+    scratch.run(&[&add[..], &users].concat()).ok();
+    scratch.write(
+        "access.yaml",
+        "apiVersion: kubepkg.dev/v1\nkind: MirrorAccess\nrules:\n\
+         - {path: docker.io/library/*, push: []}\n- {path: team/**, pull: [alice], push: [bob]}\n",
+    );
+    let may = |name: &str, repository: &str, more: &[&str]| {
+        let call = ["mirror", "user", "may", name, repository];
+        scratch.run(&[&call[..], &users, more].concat())
+    };
+    let told = |name: &str, repository: &str, more: &[&str]| {
+        let json = ["--access", "access.yaml", "-o", "json"];
+        let told = may(name, repository, &[&json[..], more].concat())
+            .ok()
+            .json();
+        assert_eq!(told["user"].as_str(), (name != "anyone").then_some(name));
+        let actions = told["actions"].as_array().unwrap().iter();
+        let allowed: Vec<bool> = actions.map(|a| a["allowed"].as_bool().unwrap()).collect();
+        (told, allowed)
+    };
+    let (team, allowed) = told("alice", "team/app", &[]);
+    assert_eq!(allowed, [true, false, false]);
+    let by = |at: usize| (&team["actions"][at]["rule"], &team["actions"][at]["path"]);
+    assert_eq!(by(0), (&"rules[1].pull".into(), &"team/**".into()));
+    assert_eq!(by(2), (&"rules[1].push".into(), &"team/**".into()));
+    assert_eq!(told("anyone", "team/app", &[]).1, [false; 3]);
+    assert_eq!(told("alice", "other/app", &[]).1, [true; 3]);
+    assert_eq!(told("anyone", "other/app", &[]).1, [true, false, false]);
+    assert_eq!(
+        told("anyone", "other/app", &["--anonymous-push"]).1,
+        [true; 3]
+    );
+    // as the mirror stores it
+    let (busybox, allowed) = told("alice", "docker.io/busybox", &[]);
+    assert_eq!(busybox["repository"], "docker.io/library/busybox");
+    assert_eq!(allowed, [true, false, false]);
+
+    answers(
+        may("alice", "team/app", &["--access", "access.yaml"]),
+        "rules[1].push (team/**)",
+    );
+    answers(may("alice", "team/app", &[]), "no rule");
+    may("eve", "team/app", &[]).fails(4, "no user \"eve\"");
+}
+
+#[test]
 fn users_come_and_go_while_it_serves() {
     let scratch = Scratch::new();
     settings(&scratch, "");

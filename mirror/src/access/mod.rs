@@ -29,7 +29,7 @@ use self::failures::Failures;
 pub use self::failures::PER_MINUTE;
 pub use self::passwords::Passwords;
 use self::rules::RulesError;
-pub use self::rules::{Action, Rules};
+pub use self::rules::{Action, Decision, Ruled, Rules};
 pub use self::token::LIFE as TOKEN_LIFE;
 use self::token::{Bearer, Tokens};
 pub use self::token_key::TokenKey;
@@ -234,6 +234,12 @@ impl Gate {
     pub fn allows(&self, who: &Who, action: Action, repository: &str) -> bool {
         let rules = &self.settings().rules;
         rules.allow(who.user(), action, repository, self.open)
+    }
+
+    /// The same, and which rule says so.
+    pub fn decides(&self, who: &Who, action: Action, repository: &str) -> Decision {
+        let rules = &self.settings().rules;
+        rules.decide(who.user(), action, repository, self.open)
     }
 
     /// What of the rules is odd, as that they name somebody who is no user. It opens nothing.

@@ -28,6 +28,38 @@ pub enum Action {
     Delete,
 }
 
+impl Action {
+    /// All of them.
+    pub const ALL: [Action; 3] = [Action::Pull, Action::Push, Action::Delete];
+
+    /// As rules call it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Pull => "pull",
+            Action::Push => "push",
+            Action::Delete => "delete",
+        }
+    }
+}
+
+/// Whether somebody may do something, and what says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// They may.
+    pub allowed: bool,
+    /// The rule that says so; `None` where none does.
+    pub rule: Option<Ruled>,
+}
+
+/// A rule that decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruled {
+    /// Where in the file it says who may: `rules[1].push`.
+    pub place: String,
+    /// Its path.
+    pub path: String,
+}
+
 /// Everybody, with a login or without.
 pub(super) const ANYONE: &str = "anyone";
 
@@ -212,17 +244,46 @@ impl Rules {
     /// Whether `user` (`None`: without a login) may do this with `repository`. `open`: where no
     /// rule says otherwise everybody may write.
     pub fn allow(&self, user: Option<&str>, action: Action, repository: &str, open: bool) -> bool {
-        let rule = self.rules.iter().find(|rule| rule.fits(repository));
-        let those = rule.and_then(|rule| match action {
-            Action::Pull => rule.pull.as_ref(),
-            Action::Push => rule.push.as_ref(),
-            Action::Delete => rule.delete.as_ref().or(rule.push.as_ref()),
-        });
-        match (those, action) {
-            (Some(those), _) => those.include(user),
+        match (self.ruling(action, repository), action) {
+            (Some((_, _, those)), _) => those.include(user),
             (None, Action::Pull) => user.is_some() || self.anonymous == Anonymous::Pull,
             (None, Action::Push | Action::Delete) => user.is_some() || open,
         }
+    }
+
+    /// The same, and which rule says so.
+    pub fn decide(
+        &self,
+        user: Option<&str>,
+        action: Action,
+        repository: &str,
+        open: bool,
+    ) -> Decision {
+        let ruling = self.ruling(action, repository);
+        Decision {
+            allowed: self.allow(user, action, repository, open),
+            rule: ruling.map(|(at, member, _)| Ruled {
+                place: format!("rules[{at}].{}", member.as_str()),
+                path: self.rules[at].path(),
+            }),
+        }
+    }
+
+    /// Who may do this with a repository, by the rule that is first to fit it: its number and
+    /// the member that says so. `None` where it says nothing.
+    fn ruling(&self, action: Action, repository: &str) -> Option<(usize, Action, &Those)> {
+        let mut rules = self.rules.iter().enumerate();
+        let (at, rule) = rules.find(|(_, rule)| rule.fits(repository))?;
+        let push = || Some((Action::Push, rule.push.as_ref()?));
+        let (member, those) = match action {
+            Action::Pull => (Action::Pull, rule.pull.as_ref()?),
+            Action::Push => push()?,
+            Action::Delete => match &rule.delete {
+                Some(those) => (Action::Delete, those),
+                None => push()?,
+            },
+        };
+        Some((at, member, those))
     }
 
     /// Whether anybody at all may write anywhere. `logins`: there are users; `open`: where no
@@ -253,6 +314,13 @@ impl Rules {
 }
 
 impl Rule {
+    /// The path as it was written.
+    fn path(&self) -> String {
+        let below = self.below.then_some("**");
+        let elements: Vec<&str> = self.path.iter().map(String::as_str).chain(below).collect();
+        elements.join("/")
+    }
+
     fn fits(&self, repository: &str) -> bool {
         let mut elements = repository.split('/');
         for want in &self.path {
@@ -349,6 +417,38 @@ mod tests {
         assert!(rules.allow(None, Push, "docker.io/library/x", true));
         assert!(!rules.allow(None, Push, "ghcr.io/other", true));
         assert!(!rules.are_open() && !rules.let_write(false, false));
+    }
+
+    #[test]
+    fn the_rule_that_decides_is_named_as_it_stands_in_the_file() {
+        let rules = rules(
+            "rules:\n- {path: \"team/*\", push: [bob]}\n- {path: team/**, pull: [], delete: [bob]}\n",
+        );
+        for (action, repository, want) in [
+            (Action::Push, "team/a", Some(("rules[0].push", "team/*"))),
+            (Action::Delete, "team/a", Some(("rules[0].push", "team/*"))),
+            (Action::Pull, "team/a", None),
+            (Action::Pull, "team/a/b", Some(("rules[1].pull", "team/**"))),
+            (
+                Action::Delete,
+                "team/a/b",
+                Some(("rules[1].delete", "team/**")),
+            ),
+            (Action::Push, "team/a/b", None),
+            (Action::Push, "a", None),
+        ] {
+            for user in [None, Some("bob")] {
+                let decision = rules.decide(user, action, repository, false);
+                let allowed = rules.allow(user, action, repository, false);
+                assert_eq!(
+                    decision.allowed, allowed,
+                    "{user:?} {action:?} {repository}"
+                );
+                let rule = decision.rule.as_ref();
+                let rule = rule.map(|rule| (rule.place.as_str(), rule.path.as_str()));
+                assert_eq!(rule, want, "{action:?} {repository}");
+            }
+        }
     }
 
     #[test]
