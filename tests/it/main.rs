@@ -21,6 +21,7 @@ mod journey;
 mod json;
 mod keygen;
 mod killed;
+mod kubernetes;
 mod lessons;
 mod main_job;
 mod maker;
