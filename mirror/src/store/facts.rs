@@ -96,7 +96,7 @@ fn bring_up(layout: &Layout, imports: &mut Imports, sequence: u64) -> Result<(),
     }
     let new = (Bound::Excluded(imports.upto()), Bound::Included(sequence));
     for number in records::numbers(layout)?.range(new) {
-        match records::read(layout, *number) {
+        match records::without_changes(layout, *number) {
             Ok(Some(record)) => imports.take(record),
             // removed meanwhile, or for `mirror check` to tell
             Ok(None) | Err(StoreError::Damaged { .. }) => {}

@@ -5,6 +5,8 @@
 //! the records of imports, and without gaps the newest ones, [`KEPT`] at least.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -30,6 +32,47 @@ pub(super) fn read(layout: &Layout, number: u64) -> Result<Option<Record>, Store
             format!("it is the record of commit {}", record.number),
         )),
         record => Ok(record),
+    }
+}
+
+/// How much of a record is read at once to find where its changes begin.
+const PIECE: u64 = 16 * 1024;
+
+/// What comes before the changes of a record. Within a text it would have backslashes.
+const CHANGES: &[u8] = br#","changes":["#;
+
+/// The record of this number without its changes, which of an import may take many megabytes:
+/// for who wants to know why commits were made. They come last, and are not read; so the seal
+/// below them is not looked at, and nothing that has to be right may rest on this.
+pub(super) fn without_changes(layout: &Layout, number: u64) -> Result<Option<Record>, StoreError> {
+    let path = layout.record(number);
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed("open", &path)(e)),
+    };
+    let mut head = Vec::new();
+    loop {
+        let before = head.len();
+        let mut piece = (&mut file).take(PIECE);
+        piece
+            .read_to_end(&mut head)
+            .map_err(failed("read", &path))?;
+        if head.len() == before {
+            // they stand elsewhere, or it is cut
+            return read(layout, number);
+        }
+        let from = before.saturating_sub(CHANGES.len());
+        let mut places = head[from..].windows(CHANGES.len());
+        if let Some(at) = places.position(|place| place == CHANGES) {
+            head.truncate(from + at + CHANGES.len());
+            break;
+        }
+    }
+    head.extend_from_slice(b"]}");
+    match serde_json::from_slice::<Record>(&head) {
+        Ok(record) if record.number == number => Ok(Some(record)),
+        _ => read(layout, number),
     }
 }
 
@@ -199,4 +242,52 @@ pub(super) fn number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let number = name.strip_suffix(".json")?.parse().ok()?;
     (number < generation::MOST).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use kubepkg_core::Digest;
+    use kubepkg_core::store::{Change, Receipt, Recorded};
+    use kubepkg_core::time::Time;
+
+    use super::*;
+
+    #[test]
+    fn why_a_commit_was_made_is_read_without_what_it_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::new(folder.path().to_owned());
+        std::fs::create_dir(layout.commits()).unwrap();
+        let change = Recorded {
+            change: Change::Blob {
+                repository: "a.example/web".parse().unwrap(),
+                digest: Digest::sha256(b"x"),
+                new: Some(1),
+            },
+            old: serde_json::Value::Null,
+        };
+        // shorter than a piece, longer, and with the mark across the end of one
+        for warning in [0, 16_000, 16_100, 16_200, 16_300, 16_384, 100_000] {
+            let receipt = Receipt {
+                // what looks like the mark is a text
+                warnings: vec![r#","changes":["#.to_owned(), "w".repeat(warning)],
+                ..Receipt::default()
+            };
+            let record = Record {
+                number: 7,
+                at: Time::from_unix(1_796_000_000),
+                cause: Cause::Import(Box::new(receipt)),
+                changes: vec![change.clone(), change.clone()],
+            };
+            let path = layout.record(7);
+            let bytes = sealed::encode(&path, &record).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+            let read_back = without_changes(&layout, 7).unwrap().unwrap();
+            assert_eq!(read_back.changes, []);
+            assert_eq!((read_back.at, read_back.cause), (record.at, record.cause));
+            // a cut beginning is damage, as for everybody
+            std::fs::write(&path, &bytes[..40]).unwrap();
+            assert!(without_changes(&layout, 7).is_err());
+        }
+        assert!(without_changes(&layout, 8).unwrap().is_none());
+    }
 }
