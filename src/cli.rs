@@ -237,8 +237,12 @@ impl Verb {
 
     /// The store that is worked on, where it is the mirror's.
     pub fn store(&self) -> Option<&Path> {
-        let Verb::Mirror(verb) = self else {
-            return None;
+        let verb = match self {
+            Verb::Mirror(verb) => verb,
+            Verb::Bundle(BundleVerb::Import(arguments)) => return Some(&arguments.store),
+            Verb::Trust(TrustVerb::Show(arguments)) => return arguments.store.as_deref(),
+            Verb::Trust(TrustVerb::Reset(arguments)) => return arguments.store.as_deref(),
+            _ => return None,
         };
         Some(match verb {
             MirrorVerb::Serve(arguments) => &arguments.store,

@@ -149,6 +149,10 @@ impl Keeper {
 
     async fn keep(&self) {
         self.until_it_is_ours().await;
+        // imports would say it too, but who restored a store should not have to wait for one
+        if let Err(error) = self.store.trust_is_current().await {
+            tracing::error!(error = %told(&error), "imports into this store are refused");
+        }
         let mut everything: Vec<Turn> = vec![
             Box::pin(count(self.store.clone())),
             Box::pin(socket::answer(self.store.clone(), self.settings)),

@@ -95,6 +95,14 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// The store's own files are each as they were written, and not of one time.
+    #[error("the store is of parts of different age: {why}")]
+    Mixed {
+        /// The file that is of another time.
+        path: PathBuf,
+        /// Of which, and of which the others are.
+        why: String,
+    },
     /// The content given could not be read to its end.
     #[error("the content of {digest} cannot be read")]
     Source {
@@ -183,6 +191,7 @@ impl Classify for StoreError {
         match self {
             StoreError::Io { path, .. }
             | StoreError::Damaged { path, .. }
+            | StoreError::Mixed { path, .. }
             | StoreError::Unusable { path, .. } => Some(path.display().to_string()),
             StoreError::Illegal { what, .. } => Some(what.clone()),
             StoreError::Bucket { place, .. } => Some(place.clone()),
@@ -207,6 +216,11 @@ impl Classify for StoreError {
             ),
             StoreError::Damaged { .. } => Some(
                 "restore this file from a backup of the store; nothing was changed".to_owned(),
+            ),
+            StoreError::Mixed { .. } => Some(
+                "it was copied while it changed, or restored in parts: run `kubepkg mirror check \
+                 --repair`, which makes files anew from the commit records; nothing was changed"
+                    .to_owned(),
             ),
             _ => None,
         }

@@ -27,7 +27,6 @@ use super::log::{Append, Form};
 use super::needed::{is_there, needed};
 use super::open::Writable;
 use super::part::{self, Part, Write};
-use super::sealed::damaged;
 use super::site_set::PreparedSet;
 use super::sync::sync_folder;
 use super::work::Temporary;
@@ -130,12 +129,8 @@ impl Writable {
                 return Ok(Committed::Conflict { newest: again });
             }
             let path = part::path(&self.layout, unit);
-            let why = format!(
-                "it is as of commit {applied}, and the newest record is {newest}; the store was \
-                 copied while it changed, or restored in parts: run `kubepkg mirror check \
-                 --repair`"
-            );
-            return Err(damaged(&path, why));
+            let why = format!("this is as of commit {applied}, and the newest record is {newest}");
+            return Err(StoreError::Mixed { path, why });
         }
         let changes = part.apply(&batch.changes, number);
         let content = self.check_content(&batch.changes, &part)?;

@@ -51,6 +51,7 @@ mod snapshot;
 mod sync;
 #[cfg(test)]
 mod testing;
+mod trust_age;
 mod unit;
 mod upload;
 mod wanted;
@@ -509,6 +510,7 @@ impl Store for FileStore {
         self.work(move |opened| {
             let unit = Unit::Trust(entry.clone());
             let mut part = commit::current(&opened.layout, &opened.generation, unit)?;
+            opened.trust_is_current()?;
             Ok(part.names.trust.remove(&entry))
         })
         .await

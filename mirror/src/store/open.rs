@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use kubepkg_core::store::StoreError;
@@ -65,6 +66,8 @@ pub(super) struct Opened {
     pub(super) content: Arc<Content>,
     pub(super) standings: Arc<Standings>,
     pub(super) snapshot: Arc<Snapshot>,
+    /// Whether trust was seen to be as new as the records: once is enough.
+    pub(super) trust_compared: AtomicBool,
     pub(super) writable: Option<Writable>,
 }
 
@@ -128,6 +131,7 @@ fn open_read_only(root: &Path) -> Result<Opened, StoreError> {
         content: Arc::new(Content::new(layout.clone())),
         standings: Arc::new(Standings::new()),
         snapshot: Arc::default(),
+        trust_compared: AtomicBool::new(false),
         writable: None,
         layout,
     })
@@ -220,6 +224,7 @@ fn open_now(root: &Path) -> Result<Opened, StoreError> {
         content,
         standings,
         snapshot,
+        trust_compared: AtomicBool::new(false),
         writable: Some(writable),
     })
 }

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use kubepkg_core::progress::Silent;
-use kubepkg_core::store::Store;
+use kubepkg_core::store::{Batch, Cause, Store, StoreError};
 use kubepkg_mirror::source::Standing;
 use kubepkg_mirror::store::check::{CheckSettings, Checked, Fault};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 
 use crate::site::{APP, Site, WEB, bring};
-use crate::support::{commit, content, noise, now, put, tag};
+use crate::support::{batch, commit, content, noise, now, put, tag};
 
 fn check(root: &Path) -> Checked {
     let store = FileStore::open(root, OpenMode::ReadOnly).unwrap();
@@ -366,9 +366,25 @@ fn trust_that_is_older_than_the_records_is_told_and_brought_up() {
     let path = site.root().join("trust/packages.example.com.json");
     let old = fs::read(&path).unwrap();
     let newer = crate::support::trust("packages.example.com", serde_json::json!({"seen": 2}));
-    now(commit(&site.store, vec![newer])).unwrap();
+    // only imports, and who resets it, change trust
+    let import = Batch {
+        cause: Cause::Import(Box::default()),
+        ..batch(vec![newer])
+    };
+    let newest = now(site.store.sequence()).unwrap();
+    now(site.store.commit(newest, import)).unwrap();
+    now(commit(&site.store, vec![tag(APP, "later", site.other)])).unwrap();
     let new = fs::read(&path).unwrap();
     fs::write(&path, old).unwrap();
+    // nobody is told the old one
+    let store = FileStore::open(site.root(), OpenMode::Writable).unwrap();
+    for refused in [
+        now(store.trust_is_current()).unwrap_err(),
+        now(store.trust("packages.example.com")).unwrap_err(),
+    ] {
+        assert!(matches!(refused, StoreError::Mixed { .. }), "{refused}");
+    }
+    drop(store);
     let checked = check(site.root());
     assert_eq!(
         seen(&checked),
@@ -378,6 +394,9 @@ fn trust_that_is_older_than_the_records_is_told_and_brought_up() {
     repair(site.root());
     assert_eq!(seen(&check(site.root())), []);
     assert_eq!(fs::read(&path).unwrap(), new);
+    let store = FileStore::open(site.root(), OpenMode::Writable).unwrap();
+    now(store.trust_is_current()).unwrap();
+    assert!(now(store.trust("packages.example.com")).unwrap().is_some());
 }
 
 #[test]

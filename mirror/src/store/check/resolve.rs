@@ -105,10 +105,14 @@ fn absent(layout: &Layout, digest: &Digest, size: u64, there: Option<&Stamp>) ->
             Finding::of(Fault::Damaged, path, detail, BRING_AGAIN)
         }
         None if aside.exists() => {
-            let detail = format!(
-                "it was damaged and lies in {}",
-                below(layout, &aside).display()
-            );
+            // of what was missing there is a mark only
+            let detail = match aside.metadata().is_ok_and(|aside| aside.len() == 0) {
+                true => "it was found missing before".to_owned(),
+                false => format!(
+                    "it was damaged and lies in {}",
+                    below(layout, &aside).display()
+                ),
+            };
             let advice = "push the image or import a bundle that carries it again";
             Finding::of(Fault::Quarantined, path, detail, advice)
         }
