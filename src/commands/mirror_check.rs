@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use kubepkg_mirror::store::check::{CheckSettings, Checked, Finding, Sufferer};
+use kubepkg_mirror::store::check::{CheckSettings, Checked, Fault, Finding, Sufferer};
 use kubepkg_mirror::store::{FileStore, OpenMode};
 use serde_json::{Value, json};
 
@@ -140,17 +140,22 @@ fn not_sound(arguments: &Arguments, checked: &Checked, open: usize) -> CommandEr
         count(open, "file is", "files are")
     );
     let error = CommandError::failed(what).at(arguments.store.display());
-    let aside = checked
-        .findings
-        .iter()
-        .any(|finding| finding.repaired.is_some());
-    match (arguments.repair, aside) {
-        (true, true) => error.hint(
+    let open = || checked.findings.iter().filter(|finding| finding.is_open());
+    let aside = match arguments.repair {
+        true => checked
+            .findings
+            .iter()
+            .any(|finding| finding.repaired.is_some()),
+        // nothing is left to mend
+        false => open().all(|finding| finding.fault == Fault::Quarantined),
+    };
+    match (aside, arguments.repair) {
+        (true, _) => error.hint(
             "push what was set aside again, or import a bundle that carries it; until then clients \
              are told that it is not here",
         ),
-        (true, false) => error,
-        (false, _) => error.hint(format!(
+        (false, true) => error,
+        (false, false) => error.hint(format!(
             "mend what can be mended: kubepkg mirror check --store {} --repair",
             arguments.store.display()
         )),

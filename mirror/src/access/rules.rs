@@ -227,7 +227,8 @@ impl Rules {
         let strangers = self.named.iter().filter(|(name, _)| !is_user(name));
         let strangers = strangers.map(|(name, place)| {
             let why = format!(
-                "\"{name}\" is neither a user nor a group, nor \"{ANYONE}\" or \"{USERS}\""
+                "\"{name}\" is neither a user nor a group, nor \"{ANYONE}\" or \"{USERS}\"; make the \
+                 user (kubepkg mirror user add), or take the name out of the rules"
             );
             (place.clone(), why)
         });

@@ -218,7 +218,7 @@ fn problems(shown: &Shown<'_>) -> Markup {
         found.push((
             State::Bad,
             html! {
-                (count(facts.quarantined, "piece", "pieces")) " of content were found damaged and \
+                (count(facts.quarantined, "piece", "pieces")) " of content were found damaged or missing and \
                 are not served until they are brought again: "
                 code { "kubepkg mirror check" } " says which."
             },
