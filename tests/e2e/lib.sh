@@ -195,6 +195,7 @@ fails() {
 clean_up() {
     local rc=$?
     if declare -F node_stop >/dev/null; then node_stop || true; fi
+    if declare -F machine_stop >/dev/null; then machine_stop || true; fi
     find /sys/fs/cgroup -depth -type d -path '*/kubepkg-e2e*' -exec rmdir {} + 2>/dev/null || true
     [ -n "$finished" ] || printf 'stopped early\n%d passed, %d failed\n' "$passed" $((failed + 1))
     return "$rc"
