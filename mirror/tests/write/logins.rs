@@ -532,29 +532,6 @@ async fn no_shape_of_a_url_leads_around_a_rule_or_tells_what_is_here() {
     refused(&hidden, 403, "DENIED");
 }
 
-/// Who may not read all charts of a folder is not told which ones there are.
-#[tokio::test]
-async fn a_folder_of_charts_names_none_of_them() {
-    let rules = "rules:\n- {path: charts.example.com/stable/hidden, pull: [alice]}\n";
-    let site = site(rules).await;
-    let repository = "charts.example.com/stable/hidden";
-    assert_eq!(
-        push(&site, Some("alice"), repository, b"x").await.status,
-        201
-    );
-    for (who, status) in [(None, 401), (Some("bob"), 403)] {
-        let target = "/charts/charts.example.com/stable/index.yaml";
-        let got = ask(&site, who, "GET", target, b"").await;
-        assert_eq!(got.status, status);
-        assert!(
-            !String::from_utf8_lossy(&got.body).contains("hidden"),
-            "{got:?}"
-        );
-        let challenge = got.header("www-authenticate").unwrap_or_default();
-        assert!(!challenge.contains("hidden"), "{challenge}");
-    }
-}
-
 #[tokio::test]
 async fn a_path_comes_into_a_challenge_only_as_a_name() {
     let site = site("anonymous: none\n").await;
