@@ -1,9 +1,7 @@
 //! `/node-config/<kind>` of a served mirror: what `node-config` writes, made for the address the
 //! mirror is asked under.
 
-use std::sync::Arc;
-
-use kubepkg_mirror::http::{NoSettings, SettingsAsked, SettingsFile, SettingsMaker};
+use kubepkg_mirror::http::{NoSettings, SettingsAsked, SettingsFile};
 use kubepkg_node_config::containerd::Others;
 use kubepkg_node_config::hosts::hosts_of_store;
 use kubepkg_node_config::{Error, Hosts, Mirror, OutFile, containerd, talos};
@@ -11,34 +9,21 @@ use kubepkg_node_config::{Error, Hosts, Mirror, OutFile, containerd, talos};
 /// The kinds there are, for messages.
 const KINDS: &str = "containerd, talos and ca.crt";
 
-/// How nodes reach the mirror.
-#[derive(Clone, Debug, Default)]
-pub struct Reached {
-    /// It speaks TLS.
-    pub tls: bool,
-    /// The address they use, where that is not the one that is asked.
-    pub url: Option<String>,
-    /// The CA that vouches for it, in PEM, where nodes do not know it.
-    pub ca: Option<String>,
-}
-
-/// Makes the settings of a mirror.
-pub fn maker(reached: Reached) -> SettingsMaker {
-    Arc::new(move |asked| page(&reached, asked))
-}
-
 /// What the query may say.
 #[derive(Default)]
 struct Wishes {
     mirror: Option<String>,
     node_ca: Option<String>,
+    client_cert: Option<String>,
+    client_key: Option<String>,
     others: Others,
 }
 
-fn page(reached: &Reached, asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSettings> {
+/// The settings of the kind that is asked for.
+pub fn page(asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSettings> {
     let wishes = wishes(asked.query)?;
     if asked.path == "ca.crt" {
-        return ca(reached);
+        return ca(asked);
     }
     let make = match asked.path {
         "containerd" => certs_d,
@@ -50,31 +35,38 @@ fn page(reached: &Reached, asked: &SettingsAsked<'_>) -> Result<SettingsFile, No
             )));
         }
     };
-    let scheme = if reached.tls { "https" } else { "http" };
-    let url = match (wishes.mirror.as_ref().or(reached.url.as_ref()), asked.host) {
-        (Some(url), _) => url.clone(),
-        (None, Some(host)) => format!("{scheme}://{host}"),
-        (None, None) => {
-            let why = "the request does not say under which address nodes reach this mirror; add \
-                       ?mirror=URL";
-            return Err(NoSettings::Refused(why.to_owned()));
-        }
+    let Some(url) = wishes.mirror.as_deref().or(asked.url) else {
+        let why = "the request does not say under which address nodes reach this mirror; add \
+                   ?mirror=URL";
+        return Err(NoSettings::Refused(why.to_owned()));
     };
-    let mut mirror = Mirror::new(&url).map_err(refused)?;
+    let mut mirror = Mirror::new(url).map_err(refused)?;
     if let Some(path) = &wishes.node_ca {
         mirror = mirror.with_ca(path).map_err(refused)?;
     }
+    mirror = match (&wishes.client_cert, &wishes.client_key) {
+        (Some(certificate), Some(key)) => mirror.with_client(certificate, key).map_err(refused)?,
+        (None, None) => mirror,
+        _ => {
+            let why = "client-cert=PATH and client-key=PATH belong together";
+            return Err(NoSettings::Refused(why.to_owned()));
+        }
+    };
     // an address of somebody else is vouched for by somebody else
-    if let (Some(pem), true, None) = (&reached.ca, mirror.has_tls(), &wishes.mirror) {
+    if let (Some(pem), true, None) = (asked.ca, mirror.has_tls(), &wishes.mirror) {
         mirror = mirror.carry_ca(pem).map_err(refused)?;
     }
-    make(&mirror, &hosts_of_store(asked.names), wishes.others)
+    make(
+        &mirror,
+        &hosts_of_store(asked.names, asked.shown),
+        wishes.others,
+    )
 }
 
 /// The CA alone.
-fn ca(reached: &Reached) -> Result<SettingsFile, NoSettings> {
-    let Some(pem) = &reached.ca else {
-        let why = match reached.tls {
+fn ca(asked: &SettingsAsked<'_>) -> Result<SettingsFile, NoSettings> {
+    let Some(pem) = asked.ca else {
+        let why = match asked.tls {
             true => "this mirror was not told which CA vouches for it (see --tls-ca)",
             false => "this mirror speaks plain HTTP, where no certificate is checked",
         };
@@ -83,7 +75,7 @@ fn ca(reached: &Reached) -> Result<SettingsFile, NoSettings> {
     Ok(SettingsFile {
         media_type: "application/x-pem-file",
         file_name: "ca.crt",
-        bytes: pem.clone().into_bytes(),
+        bytes: pem.as_bytes().to_owned(),
     })
 }
 
@@ -129,6 +121,8 @@ fn wishes(query: &str) -> Result<Wishes, NoSettings> {
         match (&*key, &*value) {
             ("mirror", _) => wishes.mirror = Some(value.into_owned()),
             ("node-ca", _) => wishes.node_ca = Some(value.into_owned()),
+            ("client-cert", _) => wishes.client_cert = Some(value.into_owned()),
+            ("client-key", _) => wishes.client_key = Some(value.into_owned()),
             ("catch-all", "true") => wishes.others = Others::ToTheMirror,
             ("catch-all", "false") => wishes.others = Others::AsTheyAre,
             // as containerd would send it
@@ -136,8 +130,8 @@ fn wishes(query: &str) -> Result<Wishes, NoSettings> {
             _ => {
                 let key = kubepkg_core::error::shown(&key);
                 return Err(NoSettings::Refused(format!(
-                    "\"{key}\" says nothing here; there are mirror=URL, node-ca=PATH and \
-                     catch-all=true"
+                    "\"{key}\" says nothing here; there are mirror=URL, node-ca=PATH, \
+                     client-cert=PATH, client-key=PATH and catch-all=true"
                 )));
             }
         }
@@ -148,7 +142,7 @@ fn wishes(query: &str) -> Result<Wishes, NoSettings> {
 fn refused(error: Error) -> NoSettings {
     match error {
         Error::NoHosts => {
-            NoSettings::Unknown("the mirror holds no images yet: import a bundle first".to_owned())
+            NoSettings::Nothing("the mirror holds no images yet: import a bundle first".to_owned())
         }
         error => NoSettings::Refused(error.to_string()),
     }
@@ -181,15 +175,15 @@ mod tests {
     }
 
     fn ask(path: &str, query: &str) -> Result<SettingsFile, NoSettings> {
-        page(
-            &Reached::default(),
-            &SettingsAsked {
-                names: &names(),
-                path,
-                query,
-                host: Some("mirror.lan:5000"),
-            },
-        )
+        page(&SettingsAsked {
+            names: &names(),
+            shown: &|_| true,
+            path,
+            query,
+            url: Some("http://mirror.lan:5000"),
+            tls: false,
+            ca: None,
+        })
     }
 
     #[test]
@@ -204,6 +198,14 @@ mod tests {
         assert!(text.contains("http://mirror.lan:5000/v2/docker.io"));
         assert!(entries.next().is_none());
 
+        let client = "mirror=https://m&client-cert=/n.crt&client-key=/n.key";
+        let text = ask("containerd", client).unwrap().bytes;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(
+            text.contains("client = [[\"/n.crt\", \"/n.key\"]]"),
+            "{text}"
+        );
+
         let file = ask("talos", "mirror=https://other.lan").unwrap();
         let text = String::from_utf8(file.bytes).unwrap();
         assert!(text.contains("https://other.lan/v2/docker.io"));
@@ -212,20 +214,18 @@ mod tests {
     #[test]
     fn settings_carry_the_ca_where_nodes_do_not_know_it() {
         let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        let reached = Reached {
-            tls: true,
-            url: None,
-            ca: Some(pem.to_owned()),
-        };
         let names = names();
         let ask = |path, query| {
             let asked = SettingsAsked {
                 names: &names,
+                shown: &|_| true,
                 path,
                 query,
-                host: Some("mirror.lan:5000"),
+                url: Some("https://mirror.lan:5000"),
+                tls: true,
+                ca: Some(pem),
             };
-            page(&reached, &asked).unwrap().bytes
+            page(&asked).unwrap().bytes
         };
         assert_eq!(ask("ca.crt", ""), pem.as_bytes());
         let bytes = ask("containerd", "");
@@ -254,8 +254,14 @@ mod tests {
             ("containerd", "catchall=true", "catch-all=true"),
             ("containerd", "mirror=ftp://mirror.lan", "https://"),
             ("containerd", "node-ca=/ca.crt", "no certificate is checked"),
+            ("containerd", "client-cert=/n.crt", "belong together"),
+            (
+                "containerd",
+                "mirror=https://m&client-cert=/n.crt&client-key=n.key",
+                "not absolute",
+            ),
         ] {
-            let (NoSettings::Unknown(text) | NoSettings::Refused(text)) =
+            let (NoSettings::Unknown(text) | NoSettings::Nothing(text) | NoSettings::Refused(text)) =
                 ask(path, query).unwrap_err();
             assert!(text.contains(why), "{path}?{query}: {text}");
         }

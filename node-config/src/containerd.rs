@@ -35,13 +35,13 @@ pub fn files(mirror: &Mirror, hosts: &Hosts, others: Others) -> Result<Vec<OutFi
         let url = mirror.endpoint(host)?;
         files.push(OutFile {
             path: format!("{}/{FILE}", folder(host)?),
-            content: hosts_toml(&url, mirror.ca(), true),
+            content: hosts_toml(&url, mirror, true),
         });
     }
     if others == Others::ToTheMirror {
         files.push(OutFile {
             path: format!("{DEFAULT}/{FILE}"),
-            content: hosts_toml(mirror.base(), mirror.ca(), false),
+            content: hosts_toml(mirror.base(), mirror, false),
         });
     }
     if files.is_empty() {
@@ -71,7 +71,7 @@ fn folder(host: &str) -> Result<String, Error> {
     })
 }
 
-fn hosts_toml(url: &str, ca: Option<&str>, override_path: bool) -> String {
+fn hosts_toml(url: &str, mirror: &Mirror, override_path: bool) -> String {
     let url = quoted(url);
     let keys = |indent: &str| {
         let mut keys = format!("{indent}capabilities = [\"pull\", \"resolve\"]\n");
@@ -79,8 +79,12 @@ fn hosts_toml(url: &str, ca: Option<&str>, override_path: bool) -> String {
             // writing to a String cannot fail
             let _ = writeln!(keys, "{indent}override_path = true");
         }
-        if let Some(ca) = ca {
+        if let Some(ca) = mirror.ca() {
             let _ = writeln!(keys, "{indent}ca = {}", quoted(ca));
+        }
+        if let Some((certificate, key)) = mirror.client() {
+            let (certificate, key) = (quoted(certificate), quoted(key));
+            let _ = writeln!(keys, "{indent}client = [[{certificate}, {key}]]");
         }
         keys
     };
@@ -152,6 +156,25 @@ mod tests {
             assert_eq!(host.len(), 1);
             for keys in [&file, host[url].as_table().unwrap()] {
                 assert_eq!(keys["ca"].as_str(), Some("/etc/a \"b\"\\c.crt"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_certificate_stands_at_the_root_and_in_the_table() {
+        let mirror = Mirror::new("https://mirror.lan").unwrap();
+        let mirror = mirror.with_client("/etc/n.crt", "/etc/n.key").unwrap();
+        for (_, file) in emit(&mirror, &["quay.io"], Others::ToTheMirror) {
+            let host = file["host"].as_table().unwrap();
+            let url = file["server"].as_str().unwrap();
+            for keys in [&file, host[url].as_table().unwrap()] {
+                let pairs = keys["client"].as_array().unwrap();
+                let pair = pairs[0].as_array().unwrap();
+                let pair: Vec<&str> = pair.iter().map(|path| path.as_str().unwrap()).collect();
+                assert_eq!(
+                    (pairs.len(), &*pair),
+                    (1, &["/etc/n.crt", "/etc/n.key"][..])
+                );
             }
         }
     }

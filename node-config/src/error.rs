@@ -17,9 +17,17 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
-    /// The CA file cannot be named in node settings.
-    #[error("\"{path}\" cannot be the CA file on the nodes: {why}")]
+    /// The CA cannot go with node settings.
+    #[error("the CA cannot go with the settings: {why}")]
     Ca {
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A file cannot be named in node settings.
+    #[error("\"{path}\" cannot be the {what} on the nodes: {why}")]
+    NodeFile {
+        /// What it is for.
+        what: &'static str,
         /// The path.
         path: String,
         /// What is wrong.
@@ -80,7 +88,10 @@ fn shown(paths: &[PathBuf]) -> String {
 impl Classify for Error {
     fn kind(&self) -> Kind {
         match self {
-            Error::Mirror { .. } | Error::Ca { .. } | Error::Host { .. } => Kind::Usage,
+            Error::Mirror { .. }
+            | Error::Ca { .. }
+            | Error::NodeFile { .. }
+            | Error::Host { .. } => Kind::Usage,
             Error::NoHosts => Kind::NotFound,
             Error::Conflict { .. } | Error::Io { .. } => Kind::Failed,
         }
@@ -89,18 +100,19 @@ impl Classify for Error {
     fn place(&self) -> Option<String> {
         match self {
             Error::Mirror { url, .. } => Some(url.clone()),
-            Error::Ca { path, .. } => Some(path.clone()),
+            Error::NodeFile { path, .. } => Some(path.clone()),
             Error::Host { host, .. } => Some(host.clone()),
             Error::Conflict { paths } => paths.first().map(|path| path.display().to_string()),
             Error::Io { path, .. } => Some(path.display().to_string()),
-            Error::NoHosts => None,
+            Error::Ca { .. } | Error::NoHosts => None,
         }
     }
 
     fn hint(&self) -> Option<String> {
         let hint = match self {
             Error::Mirror { .. } => "write it like https://mirror.example.com:5000",
-            Error::Ca { .. } => "give the absolute path the file has on the nodes",
+            Error::Ca { .. } => "give the certificate of the CA in PEM",
+            Error::NodeFile { .. } => "give the absolute path the file has on the nodes",
             Error::Host { .. } => "reach this registry by a host name",
             Error::NoHosts => {
                 "import a bundle into the store first, or name a bundle that holds images"

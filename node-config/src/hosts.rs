@@ -41,15 +41,16 @@ impl Hosts {
     }
 }
 
-/// The registries whose images and trees are in a store.
-pub fn hosts_of_store(names: &Names) -> Hosts {
+/// The registries whose images and trees are in a store, as far as repositories are `shown`.
+pub fn hosts_of_store(names: &Names, shown: impl Fn(&RepositoryName) -> bool) -> Hosts {
     let is_chart = |entry: &ManifestEntry| {
         entry.artifact_type.as_deref() == Some(media_type::HELM_CONFIG) || entry.subject.is_some()
     };
     let filled = names
         .repositories
         .iter()
-        .filter(|(_, repository)| !repository.manifests.values().all(is_chart));
+        .filter(|(_, repository)| !repository.manifests.values().all(is_chart))
+        .filter(|(name, _)| shown(name));
     Hosts::of(filled.map(|(name, _)| name.clone()))
 }
 
@@ -108,7 +109,7 @@ mod tests {
         }
         let emptied = "quay.io/emptied".parse().unwrap();
         names.repositories.insert(emptied, Arc::default());
-        let found = hosts_of_store(&names);
+        let found = hosts_of_store(&names, |_| true);
         assert_eq!(
             hosts(&found),
             [
@@ -119,6 +120,9 @@ mod tests {
             ]
         );
         assert!(found.left_out.iter().eq(["ip6-0-1_5000", "team"]));
+        let some = hosts_of_store(&names, |name| name.as_str().starts_with("docker.io/"));
+        assert_eq!(hosts(&some), ["docker.io"]);
+        assert!(some.left_out.is_empty());
     }
 
     #[test]

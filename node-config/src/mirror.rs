@@ -13,6 +13,8 @@ pub struct Mirror {
     ca: Option<String>,
     /// Goes with the settings.
     carried: Option<String>,
+    /// Certificate and key nodes show, by their paths there.
+    client: Option<(String, String)>,
 }
 
 /// Name of the file a carried CA goes into, among containerd's folders.
@@ -62,12 +64,29 @@ impl Mirror {
             base: base.trim_end_matches('/').to_owned(),
             ca: None,
             carried: None,
+            client: None,
         })
     }
 
     /// Adds the file, by its path on the nodes, with the certificate that signed the mirror's.
     pub fn with_ca(mut self, path: &str) -> Result<Mirror, Error> {
-        let refuse = |why| Error::Ca {
+        self.check_path("CA file", path)?;
+        self.ca = Some(path.to_owned());
+        Ok(self)
+    }
+
+    /// Lets nodes show a client certificate: it and its key, by their paths on the nodes.
+    pub fn with_client(mut self, certificate: &str, key: &str) -> Result<Mirror, Error> {
+        self.check_path("client certificate", certificate)?;
+        self.check_path("client key", key)?;
+        self.client = Some((certificate.to_owned(), key.to_owned()));
+        Ok(self)
+    }
+
+    /// Refuses a path on nodes that containerd would not read as it is meant.
+    fn check_path(&self, what: &'static str, path: &str) -> Result<(), Error> {
+        let refuse = |why| Error::NodeFile {
+            what,
             path: shown(path),
             why,
         };
@@ -79,13 +98,18 @@ impl Mirror {
         if path.chars().any(char::is_control) {
             return Err(refuse("it holds control characters"));
         }
-        if self.base.starts_with("http://") {
-            return Err(refuse(
+        match self.has_tls() {
+            true => Ok(()),
+            false => Err(refuse(
                 "the mirror's URL begins with http://, where no certificate is checked",
-            ));
+            )),
         }
-        self.ca = Some(path.to_owned());
-        Ok(self)
+    }
+
+    /// Certificate and key nodes show.
+    pub fn client(&self) -> Option<(&str, &str)> {
+        let (certificate, key) = self.client.as_ref()?;
+        Some((certificate, key))
     }
 
     /// Whether nodes reach it with TLS.
@@ -96,10 +120,7 @@ impl Mirror {
     /// Lets the settings carry the certificate (PEM) that signed the mirror's. Where nodes have
     /// it already ([`Mirror::with_ca`]) containerd reads it there.
     pub fn carry_ca(mut self, pem: &str) -> Result<Mirror, Error> {
-        let refuse = |why| Error::Ca {
-            path: "the CA".to_owned(),
-            why,
-        };
+        let refuse = |why| Error::Ca { why };
         if !self.has_tls() {
             return Err(refuse(
                 "the mirror's URL begins with http://, where no certificate is checked",
@@ -209,6 +230,23 @@ mod tests {
                 "{bad}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn a_client_certificate_is_absolute_and_for_https() {
+        let https = || Mirror::new("https://m").unwrap();
+        let with = https().with_client("/a.crt", "/a.key").unwrap();
+        assert_eq!(with.client(), Some(("/a.crt", "/a.key")));
+        for (certificate, key, what) in [
+            ("a.crt", "/a.key", "client certificate"),
+            ("/a.crt", "a.key", "client key"),
+            ("/a.crt", "/a\nb", "client key"),
+        ] {
+            let error = https().with_client(certificate, key).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        let http = Mirror::new("http://m").unwrap();
+        assert!(http.with_client("/a.crt", "/a.key").is_err());
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_CERT", "cert", "client.pem"),
     variable("KUBEPKG_CERT_KEY", "cert-key", "client.key"),
     variable("KUBEPKG_CLIENT_CA", "client-ca", "clients.pem"),
+    variable("KUBEPKG_CLIENT_CERT", "client-cert", "/etc/node.crt"),
+    variable("KUBEPKG_CLIENT_KEY", "client-key", "/etc/node.key"),
     variable("KUBEPKG_COLOR", "color", "never"),
     variable("KUBEPKG_CONFIG", "config", "mirror.yaml"),
     variable("KUBEPKG_ENCRYPT", "encrypt", "true"),

@@ -188,23 +188,20 @@ fn server(
     spoken: Option<&Spoken>,
     store: &Opened,
 ) -> Server {
-    let ca = spoken.and_then(|spoken| spoken.ca.clone());
-    let pages = settings_pages::maker(settings_pages::Reached {
-        tls: spoken.is_some(),
-        url: arguments.external_url.clone(),
-        ca,
-    });
     let server = match store {
         Opened::Folder(store) => Server::new(store.clone()),
         Opened::Bucket(store, _) => Server::new(store.clone()),
     };
     let server = server
         .own_names(&arguments.own_name)
-        .reached(spoken.is_some(), arguments.external_url.clone())
+        .reached(
+            spoken.map(|spoken| Arc::clone(&spoken.tls)),
+            arguments.external_url.clone(),
+        )
         .plain_http(arguments.insecure_http)
         .trusted_proxies(arguments.logins.trusted_proxy.clone())
         .gate(Arc::clone(gate))
-        .settings(pages);
+        .settings(settings_pages::page);
     let settings = PushSettings {
         mount_from_anywhere: !arguments.no_anonymous_mount,
         sparse_indexes: arguments.sparse_indexes,

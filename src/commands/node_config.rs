@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kubepkg_core::bundle::read::open_head;
 use kubepkg_mirror::store::{FileStore, OpenMode};
-use kubepkg_mirror::tls::Own;
+use kubepkg_mirror::tls::{Own, ca_pem};
 use kubepkg_node_config::containerd::Others;
 use kubepkg_node_config::files::{Plan, apply};
 use kubepkg_node_config::hosts::{hosts_of_head, hosts_of_store};
@@ -65,6 +65,13 @@ pub struct Containerd {
     /// Path on the nodes of the CA certificate that vouches for the mirror
     #[arg(long, value_name = "PATH")]
     pub node_ca: Option<String>,
+    /// Path on the nodes of the certificate they show to a mirror that serves only clients with
+    /// one (`--client-ca`)
+    #[arg(long, value_name = "PATH", requires = "client_key")]
+    pub client_cert: Option<String>,
+    /// Path on the nodes of its private key
+    #[arg(long, value_name = "PATH", requires = "client_cert")]
+    pub client_key: Option<String>,
     /// Send registries that are not named to the mirror too
     #[arg(long)]
     pub catch_all: bool,
@@ -94,6 +101,9 @@ pub fn run_containerd(arguments: Containerd, printer: &Printer) -> anyhow::Resul
     if let Some(path) = &arguments.node_ca {
         mirror = mirror.with_ca(path)?;
     }
+    if let (Some(certificate), Some(key)) = (&arguments.client_cert, &arguments.client_key) {
+        mirror = mirror.with_client(certificate, key)?;
+    }
     let others = match arguments.catch_all {
         true => Others::ToTheMirror,
         false => Others::AsTheyAre,
@@ -115,7 +125,7 @@ pub fn run_talos(arguments: Talos, printer: &Printer) -> anyhow::Result<()> {
 fn mirror(arguments: &Common, printer: &Printer) -> anyhow::Result<Mirror> {
     let mirror = Mirror::new(&arguments.mirror)?;
     if let Some(file) = &arguments.ca_file {
-        return Ok(mirror.carry_ca(&read_ca(file)?)?);
+        return Ok(mirror.carry_ca(&ca_pem(file)?)?);
     }
     let own = arguments
         .store
@@ -125,39 +135,11 @@ fn mirror(arguments: &Common, printer: &Printer) -> anyhow::Result<Mirror> {
     match own {
         Some(file) if mirror.has_tls() && output::exists(&file)? => {
             printer.say(&format!("nodes get the CA in {}", file.display()));
-            Ok(mirror.carry_ca(&read_ca(&file)?)?)
+            Ok(mirror.carry_ca(&ca_pem(&file)?)?)
         }
         _ => Ok(mirror),
     }
 }
-
-/// Reads certificates that are given to others.
-pub fn read_ca(file: &Path) -> Result<String, CommandError> {
-    use std::io::Read as _;
-    let failed = |error| CommandError::io("cannot read the CA", error).at(file.display());
-    let wrong = |why: &str| {
-        CommandError::usage(why)
-            .at(file.display())
-            .hint("give the certificate of the CA alone, in PEM")
-    };
-    let mut text = String::new();
-    File::open(file)
-        .and_then(|open| open.take(MAX_CA + 1).read_to_string(&mut text))
-        .map_err(failed)?;
-    match () {
-        () if text.len() as u64 > MAX_CA => Err(wrong("this file is too large for a CA")),
-        () if text.contains("PRIVATE KEY") => Err(wrong(
-            "this file holds a private key, which others must not get",
-        )),
-        () if !text.contains("-----BEGIN CERTIFICATE-----") => {
-            Err(wrong("this file holds no certificate"))
-        }
-        () => Ok(text),
-    }
-}
-
-/// Longest file of CA certificates that goes to nodes, in bytes.
-const MAX_CA: u64 = 64 * 1024;
 
 /// The registries to write settings for.
 fn hosts(arguments: &Common, printer: &Printer) -> anyhow::Result<Hosts> {
@@ -175,7 +157,7 @@ fn hosts(arguments: &Common, printer: &Printer) -> anyhow::Result<Hosts> {
             }
             interrupt::run(printer, again, async {
                 let store = SomeStore::open(store, OpenMode::ReadOnly).await?;
-                Ok(hosts_of_store(&*store.names().await?))
+                Ok(hosts_of_store(&*store.names().await?, |_| true))
             })?
         }
         (None, None) => {

@@ -6,16 +6,22 @@ use std::path::Path;
 use kubepkg_core::time::Time;
 use kubepkg_test_support::package::index;
 use kubepkg_test_support::{ImageBuilder, Package};
+use rustls::pki_types::pem::PemObject as _;
 
 use crate::command::wait_for;
 use crate::publisher::{Publisher, hours_ago};
+use crate::secure::Client;
 use crate::served::{Mirror, get, send, send_as};
 
 /// Values by name and labels, as in the text.
 type Values = BTreeMap<String, f64>;
 
 fn metrics(mirror: &Mirror) -> Values {
-    let text = String::from_utf8(mirror.body("/metrics")).unwrap();
+    values(mirror.body("/metrics"))
+}
+
+fn values(text: Vec<u8>) -> Values {
+    let text = String::from_utf8(text).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let value = |line: &str| {
         let (name, value) = line.rsplit_once(' ').unwrap();
@@ -164,12 +170,17 @@ fn samples_and_documentation_name_metrics_that_are_there() {
         .scratch
         .run(&["mirror", "gc", "--store", "mirror"])
         .ok();
-    let mirror = Mirror::start(&publisher.scratch, "mirror");
+    let mirror = Mirror::start_with(&publisher.scratch, "mirror", &["--self-signed", "x.lan"]);
+    let client = Client::trusting(&publisher.scratch.path("mirror/tls/ca.crt"));
     // the scrub of a store as small as this comes to its end at once
     let scrub = publisher.scratch.path("mirror").join("scrub");
     let finished = || std::fs::read_to_string(&scrub).is_ok_and(|t| t.contains("\"finished\""));
     wait_for("the scrub's first round", finished);
-    let told: BTreeSet<String> = metrics(&mirror)
+    let all = values(client.get(&mirror.host, "/metrics").unwrap().body);
+    // the certificate it made for itself holds for ten years
+    let until = all["kubepkg_mirror_certificate_not_after_timestamp_seconds"];
+    assert!(until > (Time::now().unix() + 9 * 365 * 86_400) as f64);
+    let told: BTreeSet<String> = all
         .into_keys()
         .map(|key| key.split('{').next().unwrap().to_owned())
         .collect();
@@ -182,6 +193,23 @@ fn samples_and_documentation_name_metrics_that_are_there() {
     }
     assert_eq!(named(&read("docs/monitoring.md")), told);
 
+    // with a CA nobody knows the page says how it comes to clients, and each command uses it
+    let text = String::from_utf8(client.get(&mirror.host, "/").unwrap().body).unwrap();
+    let ca = std::fs::read_to_string(publisher.scratch.path("mirror/tls/ca.crt")).unwrap();
+    let ca = rustls::pki_types::CertificateDer::from_pem_slice(ca.as_bytes()).unwrap();
+    let pairs = kubepkg_core::Digest::sha256(&*ca).hex().to_uppercase();
+    let pairs: Vec<&str> = (0..32).map(|at| &pairs[2 * at..2 * at + 2]).collect();
+    assert!(text.contains(&pairs.join(":")), "{text}");
+    for command in [
+        "curl -fsSk -o kubepkg-mirror-ca.crt https://localhost/node-config/ca.crt",
+        "curl -fsS --cacert kubepkg-mirror-ca.crt https://localhost/node-config/containerd | tar",
+        "curl -fsS --cacert kubepkg-mirror-ca.crt -o registry-mirrors.yaml https://localhost/",
+        "/etc/docker/certs.d/localhost/ca.crt",
+        "kubepkg mirror serve --check",
+    ] {
+        assert!(text.contains(command), "{command}\n{text}");
+    }
+
     let dashboard: serde_json::Value =
         serde_json::from_str(&read("samples/monitoring/dashboard.json")).unwrap();
     let ids = |panel: &serde_json::Value| panel["id"].as_u64().unwrap();
@@ -189,6 +217,42 @@ fn samples_and_documentation_name_metrics_that_are_there() {
     let different: BTreeSet<u64> = panels.iter().map(ids).collect();
     assert_eq!(different.len(), panels.len());
     assert!(read("samples/monitoring/prometheus.yml").contains("- alerts.yaml"));
+}
+
+#[test]
+fn what_ends_a_mirror_is_told_while_it_still_serves() {
+    let publisher = imported();
+    let scratch = &publisher.scratch;
+    scratch.write("password", "long enough");
+    let add = ["mirror", "user", "add", "alice", "--store", "mirror"];
+    let file = ["--password-file", "password"];
+    scratch.run(&[&add[..], &file].concat()).ok();
+    let more = ["--reload-every", "1s"];
+    let mirror = Mirror::start_with(scratch, "mirror", &more);
+    let wrong = send_as(&mirror.host, "alice:wrong", "GET", "/v2/", "", b"");
+    assert_eq!(wrong.status, 401);
+    let before = metrics(&mirror);
+    assert_eq!(before["kubepkg_mirror_login_failures_total"], 1.0);
+    assert_eq!(before["kubepkg_mirror_store_writable"], 1.0);
+    let users = r#"kubepkg_mirror_settings_reload_failed{file="users"}"#;
+    assert_eq!(before[users], 0.0);
+    let said = "The file of the users was changed and cannot be used";
+    assert!(!page(&mirror, "/").contains(said));
+
+    std::fs::write(scratch.path("mirror/users"), "alice:no hash\n").unwrap();
+    wait_for("the broken file", || metrics(&mirror)[users] == 1.0);
+    let text = page(&mirror, "/");
+    assert!(text.contains("id=\"problems\""), "{text}");
+    assert!(text.contains(said), "{text}");
+    std::fs::remove_file(scratch.path("mirror/users")).unwrap();
+    wait_for("no users", || metrics(&mirror)[users] == 0.0);
+    assert!(!page(&mirror, "/").contains(said));
+    assert_eq!(mirror.stop().0, Some(0));
+
+    // more has to stay free than is
+    let mirror = Mirror::start_with(scratch, "mirror", &["--min-free", "99"]);
+    assert_eq!(metrics(&mirror)["kubepkg_mirror_store_writable"], 0.0);
+    assert!(page(&mirror, "/").contains("Nothing can be pushed: the disk is full"));
 }
 
 /// Text of the page, which must be there.
@@ -387,5 +451,16 @@ fn the_page_shows_what_its_reader_may_read() {
     assert!(bob.contains("what you may read"));
     let found = page_of("bob:long enough", "/?q=1.0");
     assert!(!found.contains("docker pull"), "{found}");
-    page_of("bob:long enough", "/metrics");
+    // nor do metrics and settings for nodes tell bob, or nobody, where it comes from
+    let url = "index_acceptable_until_timestamp_seconds{url=";
+    assert!(page_of("alice:long enough", "/metrics").contains(url));
+    let metrics = page_of("bob:long enough", "/metrics");
+    assert!(!metrics.contains(url), "{metrics}");
+    assert!(metrics.contains("kubepkg_mirror_imports 1"), "{metrics}");
+    let upstream = publisher.upstream.host();
+    let talos = page_of("alice:long enough", "/node-config/talos");
+    assert!(talos.contains(&upstream.to_string()), "{talos}");
+    let status = |login: &str| send_as(&mirror.host, login, "GET", "/node-config/talos", "", b"");
+    assert_eq!(status("bob:long enough").status, 404);
+    assert_eq!(mirror.get("/node-config/talos").status, 401);
 }

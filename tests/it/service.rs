@@ -353,7 +353,9 @@ fn a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not() {
         scratch.read(&format!("{store}/tls/{}", name.unwrap()))
     };
     scratch.write("server.pem", pem("one"));
-    settings(&scratch, "tlsCert: server.pem\ntlsCa: one/tls/ca.crt\n");
+    let ca = |store: &str| scratch.read(&format!("{store}/tls/ca.crt"));
+    scratch.write("ca.crt", ca("one"));
+    settings(&scratch, "tlsCert: server.pem\ntlsCa: ca.crt\n");
     let mirror = serve(&scratch, &[]);
     // each time a new one, that has no session to go on with
     let served_to = |store: &str| {
@@ -372,6 +374,18 @@ fn a_new_certificate_is_used_without_a_restart_and_a_broken_one_is_not() {
     scratch.write("server.pem", pem("two"));
     mirror.process.line("the certificate was read again");
     assert!(served_to("two") && !served_to("one"));
+
+    // so is the CA nodes are given
+    let client = Client::trusting(&scratch.path("two/tls/ca.crt"));
+    let given = || {
+        client
+            .get(&mirror.host, "/node-config/ca.crt")
+            .unwrap()
+            .body
+    };
+    assert_eq!(given(), ca("one").into_bytes());
+    scratch.write("ca.crt", ca("two"));
+    until(|| given() == ca("two").into_bytes());
 }
 
 #[test]
@@ -544,6 +558,62 @@ fn requests_are_lines_of_json_with_their_id() {
     );
     assert_eq!(fields["uri"], "/v2/nothing/tags/list");
     assert_eq!(fields["client"], "127.0.0.1");
+    assert_eq!(fields["whole"], true);
+    assert!(fields["sent"].as_u64().unwrap() > 10);
+}
+
+#[test]
+fn a_line_says_how_much_of_an_answer_went_and_causes_carry_the_id() {
+    let scratch = Scratch::new();
+    settings(
+        &scratch,
+        "logFormat: json\nverbose: 1\nanonymousPush: true\n",
+    );
+    let mirror = serve(&scratch, &[]);
+    let bytes = vec![7; 64 * 1024 * 1024];
+    let digest = Digest::sha256(&bytes);
+    let upload = format!("/v2/a/b/blobs/uploads/?digest={digest}");
+    let octets = "application/octet-stream";
+    assert_eq!(
+        send(&mirror.host, "POST", &upload, octets, &bytes).status,
+        201
+    );
+    let blob = format!("/v2/a/b/blobs/{digest}");
+    assert_eq!(mirror.get(&blob).body.len(), bytes.len());
+    let of = |what: &str| -> serde_json::Value {
+        let line = mirror.process.line(what);
+        serde_json::from_str(&line).unwrap()
+    };
+    let whole = of(&format!("\"uri\":\"{blob}\""));
+    assert_eq!(whole["fields"]["sent"], bytes.len());
+    assert_eq!(whole["fields"]["whole"], true);
+
+    // who hangs up after the first bytes
+    let mut stream = std::net::TcpStream::connect(&mirror.host).unwrap();
+    let head = format!("GET {blob} HTTP/1.1\r\nHost: x\r\n\r\n");
+    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+    std::io::Read::read_exact(&mut stream, &mut [0; 1000]).unwrap();
+    drop(stream);
+    let broken = of(&format!("\"uri\":\"{blob}\""));
+    assert_eq!(broken["fields"]["status"], 200);
+    assert_eq!(broken["fields"]["whole"], false);
+    let sent = broken["fields"]["sent"].as_u64().unwrap();
+    assert!(sent < bytes.len() as u64, "{sent}");
+    assert_eq!(mirror.stop().0, Some(0));
+
+    // without lines for requests the cause of a failure still carries the id
+    scratch.write("password", "correct horse");
+    let add = ["mirror", "user", "add", "alice", "--store", "mirror"];
+    scratch
+        .run(&[&add[..], &["--password-file", "password"]].concat())
+        .ok();
+    settings(&scratch, "logFormat: json\n");
+    let mirror = serve(&scratch, &[]);
+    let answer = send_as(&mirror.host, "alice:wrong", "GET", "/v2/", "", b"");
+    assert_eq!(answer.status, 401);
+    let line: serde_json::Value =
+        serde_json::from_str(&mirror.process.line("wrong login")).unwrap();
+    assert_eq!(line["span"]["id"], answer.header("x-request-id").unwrap());
 }
 
 #[test]

@@ -296,6 +296,12 @@ impl Names {
 }
 
 impl Repository {
+    /// Whether nothing is in it: everything was taken away, or nothing ever came. Such a name
+    /// stays, and is not listed.
+    pub fn is_empty(&self) -> bool {
+        self.manifests.is_empty() && self.blobs.is_empty()
+    }
+
     /// Number of manifests, tags and blobs.
     pub fn entries(&self) -> usize {
         self.manifests.len() + self.tags.len() + self.blobs.len()

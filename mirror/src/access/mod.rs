@@ -15,7 +15,7 @@ mod verified;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,14 @@ pub enum Who {
 }
 
 impl Who {
+    /// The user's name.
+    pub fn into_user(self) -> Option<Arc<str>> {
+        match self {
+            Who::Nobody => None,
+            Who::User(name) => Some(name),
+        }
+    }
+
     /// The user's name.
     pub fn user(&self) -> Option<&str> {
         match self {
@@ -146,6 +154,7 @@ pub struct Gate {
     /// What is asked for each request, without a lock.
     known: Known,
     changes: Changes,
+    unread: Unread,
     checks: Arc<Checks>,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -155,6 +164,22 @@ pub struct Gate {
 struct Checks {
     verified: Verified,
     failures: Failures,
+    /// Wrong logins since the beginning.
+    wrong: AtomicU64,
+}
+
+impl Checks {
+    fn failed(&self, address: IpAddr, user: &str) {
+        self.wrong.fetch_add(1, Ordering::Relaxed);
+        self.failures.note(address, user, Instant::now());
+    }
+}
+
+/// Which files, as they are now, cannot be used; what was read before goes on.
+#[derive(Debug, Default)]
+struct Unread {
+    users: AtomicBool,
+    rules: AtomicBool,
 }
 
 impl std::fmt::Debug for Gate {
@@ -191,9 +216,11 @@ impl Gate {
             files,
             open,
             changes,
+            unread: Unread::default(),
             checks: Arc::new(Checks {
                 verified: Verified::new()?,
                 failures: Failures::new(failures),
+                wrong: AtomicU64::new(0),
             }),
             // half of the processors are left for those who are in
             turns: Arc::new(Semaphore::new((cores / 2).max(1))),
@@ -216,6 +243,17 @@ impl Gate {
         let settings = self.settings();
         let users = settings.passwords.iter().flat_map(Passwords::users);
         users.map(str::to_owned).collect()
+    }
+
+    /// Wrong logins since the beginning.
+    pub fn wrong_logins(&self) -> u64 {
+        self.checks.wrong.load(Ordering::Relaxed)
+    }
+
+    /// Whether the files of users, and of rules, were changed and cannot be used.
+    pub fn unread(&self) -> (bool, bool) {
+        let is = |unread: &AtomicBool| unread.load(Ordering::Relaxed);
+        (is(&self.unread.users), is(&self.unread.rules))
     }
 
     /// Whether anybody at all may write somewhere.
@@ -253,6 +291,12 @@ impl Gate {
     pub fn reload(&self) -> Result<(), Vec<AccessError>> {
         let (passwords, rules) = (read_passwords(&self.files), read_rules(&self.files));
         let key = self.files.token_key.again();
+        let Unread {
+            users: no_users,
+            rules: no_rules,
+        } = &self.unread;
+        no_users.store(passwords.is_err(), Ordering::Relaxed);
+        no_rules.store(rules.is_err(), Ordering::Relaxed);
         let mut errors = Vec::new();
         let mut now = self
             .settings
@@ -373,7 +417,7 @@ impl Gate {
         may_try()?;
         // for a name nobody has it takes as long
         let Some(compared) = hash.or_else(|| passwords.costliest()) else {
-            checks.failures.note(address, user, Instant::now());
+            checks.failed(address, user);
             return Err(NotThem::Wrong);
         };
         let (compared, checks) = (compared.to_owned(), Arc::clone(checks));
@@ -386,7 +430,7 @@ impl Gate {
             let right = bcrypt::verify(shown.as_bytes(), &compared).unwrap_or(false);
             match login {
                 Some(login) if right => checks.verified.remember(login, Instant::now()),
-                _ => checks.failures.note(address, &name, Instant::now()),
+                _ => checks.failed(address, &name),
             }
             login.is_some() && right
         });

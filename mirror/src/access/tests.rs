@@ -158,6 +158,7 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     };
     let place = kubepkg_core::error::Classify::place(error).unwrap();
     assert!(place.contains("access: line 3"), "{place}");
+    assert_eq!(gate.unread(), (false, true));
     assert!(!gate.allows(&Who::Nobody, Action::Pull, "a"));
 
     // passwords count whatever became of the rules
@@ -174,6 +175,7 @@ async fn settings_that_cannot_be_used_leave_the_old_ones() {
     fs::write(&users, "alice:plain\n").unwrap();
     assert_eq!(gate.reload().unwrap_err().len(), 1);
     assert_eq!(gate.users(), ["bob"]);
+    assert_eq!(gate.unread(), (true, false));
     assert!(gate.allows(&Who::User("bob".into()), Action::Push, "a"));
     assert!(gate.allows(&Who::Nobody, Action::Pull, "a"));
     // a file that was named has to be there

@@ -80,6 +80,7 @@ mod claim;
 mod collect;
 mod commit;
 mod content;
+mod facts;
 mod keeping;
 mod keys;
 mod lease;

@@ -20,9 +20,10 @@ use super::content::PART;
 use super::spool::Spool;
 use super::{AT_ONCE, BucketStore, FRESH, Lease, keys};
 use crate::access::Client;
+use crate::facts::Facts;
 use crate::sink::{Kept, Sink, SinkError, SinkFuture, Upload};
 use crate::source::{
-    Age, DoneFuture, NamesFuture, PiecesFuture, Remote, SizesFuture, Source, Standing,
+    Age, DoneFuture, FactsFuture, NamesFuture, PiecesFuture, Remote, SizesFuture, Source, Standing,
 };
 use crate::store::Receiver;
 use crate::told::told;
@@ -136,6 +137,10 @@ impl Source for BucketStore {
             self.log.read_soon(Duration::ZERO).await?;
             BucketStore::rescue(self, digests).await
         })
+    }
+
+    fn facts(&self, before: Arc<Facts>, sequence: u64) -> FactsFuture<'_> {
+        Box::pin(BucketStore::facts(self, before, sequence))
     }
 
     fn probe(&self) -> DoneFuture<'_> {

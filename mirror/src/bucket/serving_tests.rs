@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use http::{Method, Request, StatusCode};
@@ -314,7 +313,7 @@ impl Site {
         if target.contains("/manifests/") {
             request = request.header("Content-Type", MANIFEST);
         }
-        let response: Response = self.answers.answer(request.body(body).unwrap()).await;
+        let (response, _) = self.answers.answer(request.body(body).unwrap()).await;
         let (parts, body) = response.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX)
             .await
@@ -657,7 +656,7 @@ async fn an_answer_is_made_again_though_another_request_read_the_newer_names() {
     two.read_on().await;
     let answers = Server::new(Stale(old, two.store.clone())).into_answers();
     let request = Request::builder().uri(format!("/v2/a/manifests/{digest}"));
-    let answer = answers.answer(request.body(Body::empty()).unwrap()).await;
+    let (answer, _) = answers.answer(request.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.status(), StatusCode::OK);
 }
 

@@ -26,6 +26,8 @@ use super::objects::Bucket;
 use super::state::Collector;
 use super::written::Limits;
 use super::{BucketMode, BucketStore, keys};
+use crate::facts::Facts;
+use crate::source::{Age, Source};
 use crate::store::check::{CheckSettings, Fault};
 use crate::store::{Collecting, FileStore, OpenMode};
 
@@ -558,6 +560,52 @@ async fn a_collection_takes_what_nothing_reaches_and_keeps_what_imports_left() {
     }
     assert!(text_of(&two, &Digest::sha256("{\"a\":1}")).await.is_none());
     assert!(text_of(&two, &Digest::sha256("{\"b\":1}")).await.is_some());
+}
+
+#[tokio::test]
+async fn a_bucket_tells_its_imports_and_collections_and_nothing_it_does_not_know() {
+    let bucket = Bucket::in_memory().unwrap();
+    let (one, two) = (open(&bucket).await, open(&bucket).await);
+    put(&one, "{\"a\":1}").await;
+    let told = async |store: &BucketStore, before: Arc<Facts>| {
+        let sequence = store.names().await.unwrap().sequence;
+        Arc::new(store.facts(before, sequence).await)
+    };
+    let before = told(&two, Arc::default()).await;
+    assert_eq!((before.imports.count(), before.collected), (0, None));
+    for n in 0..3 {
+        let receipt = Receipt {
+            bundle: format!("bundle {n}"),
+            ..Receipt::default()
+        };
+        let import = Batch {
+            cause: Cause::Import(Box::new(receipt)),
+            ..batch(vec![
+                manifest("{\"a\":1}"),
+                tag(&format!("t{n}"), "{\"a\":1}"),
+            ])
+        };
+        let sequence = one.names().await.unwrap().sequence;
+        one.commit(sequence, import).await.unwrap();
+        commit(&one, vec![tag("t", "{\"a\":1}")]).await;
+    }
+    Source::names(&two, Age::Now).await.unwrap();
+    let facts = told(&two, before).await;
+    assert_eq!(facts.imports.count(), 3);
+    let bundles: Vec<&str> = facts
+        .imports
+        .newest()
+        .map(|import| &*import.receipt.bundle)
+        .collect();
+    assert_eq!(bundles, ["bundle 2", "bundle 1", "bundle 0"]);
+    // read once
+    let again = told(&two, Arc::clone(&facts)).await;
+    assert_eq!(again.imports, facts.imports);
+    assert_eq!((facts.quarantined, facts.uploads), (None, None));
+    assert!(facts.scrub.is_none() && facts.disk.is_none() && facts.collections.is_none());
+
+    two.collect(Collecting::new(Time::now())).await.unwrap();
+    assert!(told(&two, facts).await.collected.is_some());
 }
 
 #[tokio::test]

@@ -76,6 +76,11 @@ impl Imports {
         states.find(|state| state.digest == *digest).map(|s| &**s)
     }
 
+    /// Notes imports that were not looked at: only that they were.
+    pub(crate) fn skip(&mut self, imports: u64) {
+        self.count += imports;
+    }
+
     /// Takes in a record; those before it were.
     pub(crate) fn take(&mut self, record: Record) {
         let Cause::Import(receipt) = record.cause else {

@@ -1,7 +1,8 @@
 //! What a store tells of itself besides its names, for people and for monitoring: room on its
 //! disk, how scrub and collection go, imports with their receipts, what was asked for in vain.
 //!
-//! Everything here is a help and no promise: what cannot be read is left out.
+//! Everything here is a help and no promise: what cannot be read is left out, and `None` is what
+//! nobody knows, as a store in a bucket is not scrubbed. It is not shown as nothing.
 
 mod imports;
 
@@ -18,15 +19,17 @@ pub struct Facts {
     /// The file system it lies on.
     pub disk: Option<DiskSpace>,
     /// Pieces of content that were set aside as damaged.
-    pub quarantined: u64,
+    pub quarantined: Option<u64>,
     /// How far the scrub came.
-    pub scrub: Scrubbed,
-    /// When the last collection ended well.
+    pub scrub: Option<Scrubbed>,
+    /// How often the scrub of this process failed.
+    pub scrub_failures: u64,
+    /// When the last collection ended well; `None` where there was none.
     pub collected: Option<Time>,
     /// Collections of this process.
-    pub collections: Collections,
+    pub collections: Option<Collections>,
     /// Uploads under way.
-    pub uploads: u64,
+    pub uploads: Option<u64>,
     /// Imports.
     pub imports: Imports,
     /// What was asked for in vain, as far as it is in the store.

@@ -13,11 +13,9 @@ use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use http_body::Body as _;
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::reference::canonical_host;
 use serde_json::json;
 
 use super::error::{ApiError, Code};
-use super::forwarded::Network;
 use super::{Asking, Shared, json_answer, push};
 use crate::access::{Action, Credentials, NotThem, TOKEN_LIFE, Who};
 
@@ -32,64 +30,6 @@ const MAX_FORM: usize = 16 * 1024;
 
 /// How long a client may take for it.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
-
-/// How the server is known from outside.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Outside {
-    /// The server speaks TLS.
-    pub(super) tls: bool,
-    /// The address clients use, where that is not the one they ask for (`https://host[:port]`).
-    pub(super) url: Option<String>,
-    /// Who runs it says that clients speak plain HTTP.
-    pub(super) plain: bool,
-    /// Whose word on the way of a request counts.
-    pub(super) proxies: Vec<Network>,
-}
-
-impl Outside {
-    /// Whether clients speak TLS; `None` where that is not known. Without TLS of its own a server
-    /// may stand behind a proxy that speaks it: then a token's address with `http://` would have
-    /// clients send their passwords past that proxy, readable. What a request says of its way here
-    /// does not count, unless a trusted proxy says it.
-    fn clients_speak_tls(&self, asking: &Asking) -> Option<bool> {
-        if let Some(url) = &self.url {
-            return Some(!url.starts_with("http://"));
-        }
-        match (self.tls, asking.way.proxied) {
-            (true, _) => Some(true),
-            (false, true) => asking.way.tls,
-            (false, false) => self.plain.then_some(false),
-        }
-    }
-
-    /// Address of the server, for this request; `None` where it is not known.
-    fn base(&self, asking: &Asking) -> Option<String> {
-        if let Some(url) = &self.url {
-            return Some(url.trim_end_matches('/').to_owned());
-        }
-        let scheme = match self.clients_speak_tls(asking)? {
-            true => "https",
-            false => "http",
-        };
-        // what comes into a header must not end it
-        let host = asking.host().filter(|host| canonical_host(host).is_some());
-        Some(format!("{scheme}://{}", host.unwrap_or("localhost")))
-    }
-
-    /// Whether clients speak TLS, as far as that is known, and `host[:port]` they reach the
-    /// server at; `None` where the request does not say one.
-    pub(super) fn reached(&self, asking: &Asking) -> (bool, Option<String>) {
-        let host = match &self.url {
-            Some(url) => {
-                let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-                rest.split('/').next()
-            }
-            None => asking.host(),
-        };
-        let tls = self.clients_speak_tls(asking).unwrap_or(self.tls);
-        (tls, host.and_then(canonical_host))
-    }
-}
 
 /// Who asks.
 pub(super) async fn identify(shared: &Shared, asking: &Asking) -> Result<Who, ApiError> {

@@ -12,67 +12,123 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use kubepkg_core::location::{mirror_repository, upstream_host};
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{Names, StoreError};
+use kubepkg_core::store::Names;
+use tokio::sync::Semaphore;
 
 use self::view::{View, below};
 use super::auth;
-use super::content::{Described, Freshness, blocking, opened_blob, respond_bytes};
+use super::content::{Described, Freshness, blocking, opened_blob, respond_bytes, stands};
 use super::error::ApiError;
 use super::{Asking, Shared};
 use crate::access::Action;
 use crate::route::decode;
 use crate::source::Source;
 
-/// Most folders whose views are kept. A site has a handful of chart repositories; more are
-/// built again when they are asked for.
+/// Most folders whose views are kept. A site has a handful of chart repositories; of more the
+/// one that was not asked for longest is built again.
 const KEPT: usize = 32;
 
-/// The views that were asked for, each with what it was built from.
-#[derive(Clone, Debug, Default)]
-pub struct ChartCache {
-    views: Arc<Mutex<HashMap<RepositoryName, Arc<View>>>>,
-    /// Who builds one. That may wait for another machine, so it takes one thread and no more.
-    building: Arc<tokio::sync::Mutex<()>>,
+/// Views that are built at once. Building reads a manifest and a config for each chart.
+const BUILDS: usize = 2;
+
+/// The view of one folder, with what it was built from. Who builds it has it for themselves:
+/// others that ask for this folder wait, those that ask for another do not.
+type Cell = Arc<tokio::sync::Mutex<Option<Arc<View>>>>;
+
+/// The views that were asked for.
+#[derive(Clone, Debug)]
+pub struct ChartCache(Arc<Views>);
+
+#[derive(Debug)]
+struct Views {
+    folders: Mutex<Folders>,
+    builds: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct Folders {
+    /// With the turn in which each was last asked for.
+    cells: HashMap<RepositoryName, (Cell, u64)>,
+    turn: u64,
+}
+
+impl Default for ChartCache {
+    fn default() -> ChartCache {
+        ChartCache(Arc::new(Views {
+            folders: Mutex::default(),
+            builds: Arc::new(Semaphore::new(BUILDS)),
+        }))
+    }
 }
 
 impl ChartCache {
-    fn views(&self) -> MutexGuard<'_, HashMap<RepositoryName, Arc<View>>> {
-        self.views.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The view of `folder`, if it is built.
-    fn known(&self, names: &Names, folder: &RepositoryName) -> Option<Arc<View>> {
-        let last = self.views().get(folder).map(Arc::clone);
-        last.filter(|view| view.is_of(names, folder))
-    }
-
-    /// The view of `folder`, `None` when no chart lies right below it. May block. A push
-    /// elsewhere costs nothing, one into the folder the charts of one repository.
-    fn view(
+    /// The view of `folder`, `None` when no chart lies right below it. A push elsewhere costs
+    /// nothing, one into the folder the charts of one repository. It is built to its end when
+    /// nobody waits for it any more.
+    async fn view(
         &self,
-        source: &dyn Source,
-        names: &Names,
+        source: &Arc<dyn Source>,
+        names: &Arc<Names>,
         folder: &RepositoryName,
-    ) -> Result<Option<Arc<View>>, StoreError> {
-        let last = self.views().get(folder).map(Arc::clone);
+    ) -> Result<Option<Arc<View>>, ApiError> {
+        if below(names, folder).next().is_none() {
+            self.folders().cells.remove(folder);
+            return Ok(None);
+        }
+        let mut last = self.cell(folder).lock_owned().await;
         if let Some(view) = last.as_ref().filter(|view| view.is_of(names, folder)) {
-            return Ok(Some(Arc::clone(view)));
-        }
-        let view = View::build(source, names, folder, last.as_deref())?.map(Arc::new);
-        let mut views = self.views();
-        match &view {
-            // only folders that hold charts, so requests for others cannot make it grow
-            Some(view) => {
-                if views.len() >= KEPT && !views.contains_key(folder) {
-                    views.clear();
-                }
-                views.insert(folder.clone(), Arc::clone(view));
-            }
-            None => {
-                views.remove(folder);
+            // what was only not found may be back
+            let looked = source.look_again(view.left_out.iter().copied().collect());
+            looked.await.map_err(|error| ApiError::store(&error))?;
+            let damaged = view.damaged(&**source);
+            if damaged == view.left_out {
+                return Ok(Some(Arc::clone(view)));
             }
         }
-        Ok(view)
+        // never closed
+        let turn = Arc::clone(&self.0.builds).acquire_owned().await.ok();
+        let (cache, names, folder) = (self.clone(), Arc::clone(names), folder.clone());
+        let built = blocking(source, move |source| {
+            let _turn = turn;
+            let built = View::build(source, &names, &folder, last.as_deref());
+            let built = built.map(|view| view.map(Arc::new));
+            if let Ok(view) = &built {
+                last.clone_from(view);
+            }
+            cache.settle(&folder, last.is_some());
+            built
+        });
+        built.await?.map_err(|error| ApiError::store(&error))
+    }
+
+    fn folders(&self) -> MutexGuard<'_, Folders> {
+        let folders = self.0.folders.lock();
+        folders.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place of a folder's view, which may still be empty.
+    fn cell(&self, folder: &RepositoryName) -> Cell {
+        let folders = &mut *self.folders();
+        folders.turn += 1;
+        let kept = folders.cells.entry(folder.clone());
+        let (cell, turn) = kept.or_default();
+        *turn = folders.turn;
+        Arc::clone(cell)
+    }
+
+    /// After building: a folder without charts is not kept, so requests for such cannot make it
+    /// grow, and for one that is, the one goes that was not asked for longest.
+    fn settle(&self, folder: &RepositoryName, kept: bool) {
+        let cells = &mut self.folders().cells;
+        if !kept {
+            cells.remove(folder);
+        } else if cells.len() > KEPT {
+            let others = cells.iter().filter(|(other, _)| *other != folder);
+            let oldest = others.min_by_key(|(_, (_, turn))| *turn);
+            if let Some(oldest) = oldest.map(|(other, _)| other.clone()) {
+                cells.remove(&oldest);
+            }
+        }
     }
 }
 
@@ -88,7 +144,8 @@ pub async fn answer(
     let (folder, file) = decoded.rsplit_once('/').ok_or_else(absent)?;
     let folder = mapped(folder).ok_or_else(absent)?;
     admit(shared, asking, names, &folder)?;
-    let view = built(shared, names, folder).await?.ok_or_else(absent)?;
+    let view = shared.charts.view(&shared.source, names, &folder);
+    let view = view.await?.ok_or_else(absent)?;
 
     if file == "index.yaml" {
         let described = Described {
@@ -106,6 +163,9 @@ pub async fn answer(
     }
     let blob = view.files.get(file).ok_or_else(absent)?;
     let digest = blob.digest;
+    if !stands(&shared.source, &digest).await? {
+        return Err(absent());
+    }
     let described = Described {
         digest,
         size: blob.size,
@@ -116,29 +176,6 @@ pub async fn answer(
     described
         .answer(asking, &shared.source, &shared.buffers, absent, open)
         .await
-}
-
-/// The view of `folder`, `None` when there are no charts; of several that ask at once one builds
-/// it.
-async fn built(
-    shared: &Shared,
-    names: &Arc<Names>,
-    folder: RepositoryName,
-) -> Result<Option<Arc<View>>, ApiError> {
-    let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
-    let wanted = folder.clone();
-    let known = blocking(&shared.source, move |_| cache.known(&snapshot, &wanted));
-    if let Some(view) = known.await? {
-        return Ok(Some(view));
-    }
-    // as long as it takes, also where nobody waits for it any more
-    let building = Arc::clone(&shared.charts.building).lock_owned().await;
-    let (cache, snapshot) = (shared.charts.clone(), Arc::clone(names));
-    let built = blocking(&shared.source, move |source| {
-        let _building = building;
-        cache.view(source, &snapshot, &folder)
-    });
-    built.await?.map_err(|error| ApiError::store(&error))
 }
 
 /// Refuses the charts of a folder to who may not read all that lies right below it. It is refused

@@ -305,8 +305,8 @@ pub async fn blocking<T: Send + 'static>(
     source: &Arc<dyn Source>,
     work: impl FnOnce(&dyn Source) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let source = Arc::clone(source);
-    tokio::task::spawn_blocking(move || work(&*source))
+    let (source, span) = (Arc::clone(source), tracing::Span::current());
+    tokio::task::spawn_blocking(move || span.in_scope(|| work(&*source)))
         .await
         .map_err(|error| {
             let io = std::io::Error::other(error);

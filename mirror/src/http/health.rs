@@ -58,7 +58,8 @@ pub(super) async fn ready(shared: &Shared, asking: &Asking) -> Response {
 }
 
 impl Readiness {
-    async fn why_not(&self, shared: &Shared) -> Option<String> {
+    /// Why what is pushed now could not be kept; `None` when it could.
+    pub(super) async fn why_not(&self, shared: &Shared) -> Option<String> {
         if let Some(known) = self.known(Instant::now()) {
             return known;
         }

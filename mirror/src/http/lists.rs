@@ -41,7 +41,7 @@ pub fn catalog(
     let after = names
         .repositories
         .range::<str, _>((bound(page), Unbounded))
-        .filter(|(_, repository)| !(repository.manifests.is_empty() && repository.blobs.is_empty()))
+        .filter(|(_, repository)| !repository.is_empty())
         .filter(|(name, _)| shown(name))
         .map(|(name, _)| name.as_str());
     let (repositories, more) = cut(after, page.n.unwrap_or(CATALOG_PAGE));

@@ -1,12 +1,15 @@
 //! `/metrics`: what the server counts and what its store tells, for Prometheus.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 
 use super::content::respond_bytes;
 use super::error::ApiError;
-use super::{Asking, Shared, auth};
-use crate::metrics::expose;
+use super::reader::Reader;
+use super::{Asking, Condition, Shared, auth};
+use crate::metrics::{Told, expose};
 
 /// `GET|HEAD /metrics`. It answers also when the store cannot be read: that is the moment at
 /// which somebody looks.
@@ -19,8 +22,31 @@ pub async fn answer(shared: &Shared, asking: &Asking) -> Result<Response, ApiErr
             None
         }
     };
-    let misses = shared.wanted.totals();
-    let text = expose(&shared.metrics.sum(), &misses, seen.as_deref());
+    let condition = Condition::of(shared).await;
+    let reader = Reader::of(shared, asking);
+    let indexes = match &seen {
+        Some(seen) if reader.gate.is_some() => {
+            let seen = Arc::clone(seen);
+            let all = tokio::task::spawn_blocking(move || reader.reads_everything(&seen.names));
+            // it fails only when the process ends
+            all.await.unwrap_or(false)
+        }
+        _ => true,
+    };
+    let wanted = seen.as_ref().map_or(0, |seen| {
+        let mut wanted = seen.facts.wanted.clone();
+        // what is not in the store yet, or is never brought there
+        wanted.merge(shared.wanted.pending());
+        wanted.references().count()
+    });
+    let text = expose(&Told {
+        counted: &shared.metrics.sum(),
+        misses: &shared.wanted.totals(),
+        condition: &condition,
+        seen: seen.as_deref(),
+        wanted,
+        indexes,
+    });
     let mut headers = HeaderMap::new();
     let media_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     headers.insert(CONTENT_TYPE, media_type);

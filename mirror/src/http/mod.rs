@@ -7,10 +7,12 @@
 
 mod admission;
 mod auth;
+mod beside;
 mod body;
 mod buffers;
 mod cache;
 mod charts;
+mod condition;
 mod conditional;
 mod content;
 mod error;
@@ -22,11 +24,13 @@ mod health;
 mod lists;
 mod manifest;
 mod metrics_page;
+mod outside;
 mod overview;
 mod page;
 mod page_cache;
 mod push;
 mod range;
+mod reader;
 mod referrers;
 mod remote;
 mod requests;
@@ -36,11 +40,10 @@ mod sites;
 mod watched;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -49,31 +52,35 @@ use kubepkg_core::reference::canonical_host;
 use kubepkg_core::store::Names;
 use serde_json::json;
 
-use self::auth::Outside;
+use self::beside::Beside;
 use self::cache::ManifestCache;
 use self::charts::ChartCache;
 use self::content::{Described, Freshness, opened_blob, respond_bytes, stands};
 use self::error::{ApiError, Code};
 use self::forwarded::Way;
 use self::fresh::names;
+use self::outside::Outside;
 use self::overview::Overview;
 use self::referrers::Question;
 use self::watched::Watched;
 use crate::access::{Client, Gate, Who};
-use crate::metrics::Metrics;
+use crate::metrics::{Kind, Metrics};
 use crate::namespace::Own;
 use crate::route::{self, Ask, Endpoint, Place, RouteError};
 use crate::serve::Peer;
 use crate::sink::Sink;
 use crate::source::{Age, Source};
+use crate::tls::Tls;
 use crate::wanted::{Miss, Wanted};
 
 pub(crate) use self::buffers::{Buffer, LARGE, Pool, SMALL};
+pub(crate) use self::condition::Condition;
 pub use self::forwarded::Network;
 pub(crate) use self::handoff::{Handoff, Part, is_placeholder};
 pub(crate) use self::overview::Seen;
 pub use self::push::Settings as PushSettings;
-pub(crate) use self::service::Answers;
+pub(crate) use self::requests::Line;
+pub(crate) use self::service::{Answers, Noted};
 pub use self::settings::{NoSettings, SettingsAsked, SettingsFile, SettingsMaker};
 
 const API_VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
@@ -198,8 +205,11 @@ impl Server {
 
     /// Serves settings for nodes at `/node-config/<kind>`.
     #[must_use]
-    pub fn settings(mut self, maker: SettingsMaker) -> Server {
-        self.shared.settings = Some(maker);
+    pub fn settings(
+        mut self,
+        maker: impl Fn(&SettingsAsked<'_>) -> Result<SettingsFile, NoSettings> + Send + Sync + 'static,
+    ) -> Server {
+        self.shared.settings = Some(Arc::new(maker));
         self
     }
 
@@ -218,11 +228,11 @@ impl Server {
         self
     }
 
-    /// Says how clients reach this server: with TLS, and under which address where that is not
+    /// Says how clients reach this server: with what TLS, and under which address where that is not
     /// the one they ask for. With neither it is not known where they get tokens, and they are
     /// asked for passwords alone.
     #[must_use]
-    pub fn reached(mut self, tls: bool, url: Option<String>) -> Server {
+    pub fn reached(mut self, tls: Option<Arc<Tls>>, url: Option<String>) -> Server {
         self.shared.outside.tls = tls;
         self.shared.outside.url = url;
         self
@@ -277,8 +287,7 @@ impl Server {
     }
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let began = Instant::now();
+async fn answer(shared: &Arc<Shared>, request: Request) -> (Response, Noted) {
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get().map(|Peer(peer)| peer.ip());
     let mut asking = Asking {
@@ -289,18 +298,33 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         handoff: parts.extensions.remove(),
         who: Who::Nobody,
     };
-    let id = requests::id(&asking.headers);
-    let mut response = identified(&shared, &mut asking, body).await;
+    let (parsed, kind) = kind_of(&asking.method, asking.path(), asking.query());
+    let mut response = identified(shared, &mut asking, parsed, body).await;
     let headers = response.headers_mut();
     let nosniff = HeaderValue::from_static("nosniff");
     headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
-    headers.insert(requests::REQUEST_ID, id);
-    requests::note(&asking, &response, began);
-    response
+    let client = asking.way.client;
+    let user = asking.who.into_user();
+    (response, Noted { kind, user, client })
+}
+
+/// What a request asks for, and as what it counts.
+fn kind_of(method: &Method, path: &str, query: &str) -> (Result<Endpoint, RouteError>, Kind) {
+    let parsed = route::parse(method, path, query);
+    let kind = match &parsed {
+        Err(RouteError::Elsewhere) => Beside::of(path).kind(),
+        parsed => Kind::of_registry(parsed, method != Method::GET && method != Method::HEAD),
+    };
+    (parsed, kind)
 }
 
 /// Finds out who asks, and answers.
-async fn identified(shared: &Arc<Shared>, asking: &mut Asking, body: Body) -> Response {
+async fn identified(
+    shared: &Arc<Shared>,
+    asking: &mut Asking,
+    parsed: Result<Endpoint, RouteError>,
+    body: Body,
+) -> Response {
     if asking.path() == auth::TOKEN_PATH {
         return auth::token(shared, asking, body).await;
     }
@@ -311,7 +335,7 @@ async fn identified(shared: &Arc<Shared>, asking: &mut Asking, body: Body) -> Re
             return error.into_response();
         }
     }
-    match route::parse(&asking.method, asking.path(), asking.query()) {
+    match parsed {
         Err(RouteError::Elsewhere) => beside(shared, asking, body).await,
         parsed => registry(shared, asking, parsed, body).await,
     }
@@ -454,38 +478,31 @@ async fn beside(shared: &Shared, asking: &Asking, body: Body) -> Response {
         return push::turned_away(error, asking, body).await.into_response();
     }
     let path = asking.path();
-    let answered = if let Some(rest) = path.strip_prefix("/repositories/") {
-        match names(shared, Age::Now).await {
+    let answered = match (Beside::of(path), &shared.settings) {
+        (Beside::Repositories(rest), _) => match names(shared, Age::Now).await {
             Ok(names) => sites::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
-        }
-    } else if let Some(rest) = path.strip_prefix("/charts/") {
-        match names(shared, Age::Now).await {
+        },
+        (Beside::Charts(rest), _) => match names(shared, Age::Now).await {
             Ok(names) => charts::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
-        }
-    } else if let Some(rest) = path.strip_prefix("/files/") {
-        match names(shared, Age::Now).await {
+        },
+        (Beside::Files(rest), _) => match names(shared, Age::Now).await {
             Ok(names) => files::answer(shared, asking, &names, rest).await,
             Err(error) => Err(error),
+        },
+        (Beside::NodeConfig(rest), Some(maker)) => match names(shared, Age::Now).await {
+            Ok(names) => settings::answer(maker, shared, asking, &names, rest),
+            Err(error) => Err(error),
+        },
+        (Beside::Page, _) => page::answer(shared, asking).await,
+        (Beside::Metrics, _) => metrics_page::answer(shared, asking).await,
+        (Beside::Health, _) => return health::health(shared, asking).await,
+        (Beside::Ready, _) => return health::ready(shared, asking).await,
+        (Beside::Alive, _) => return health::alive(asking),
+        (Beside::NodeConfig(_) | Beside::Token | Beside::Nothing, _) => {
+            Err(ApiError::no_page(path))
         }
-    } else if let (Some(maker), Some(rest)) = (&shared.settings, path.strip_prefix("/node-config/"))
-    {
-        names(shared, Age::Now)
-            .await
-            .and_then(|names| settings::answer(maker, asking, &names, rest))
-    } else if path == "/healthz" {
-        return health::health(shared, asking).await;
-    } else if path == "/metrics" {
-        metrics_page::answer(shared, asking).await
-    } else if path == "/readyz" {
-        return health::ready(shared, asking).await;
-    } else if path == "/livez" {
-        return health::alive(asking);
-    } else if path == "/" {
-        page::answer(shared, asking).await
-    } else {
-        Err(ApiError::no_page(path))
     };
     answered.unwrap_or_else(IntoResponse::into_response)
 }

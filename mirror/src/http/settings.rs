@@ -7,25 +7,33 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use kubepkg_core::Digest;
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::Names;
 use serde_json::json;
 
-use super::Asking;
 use super::content::{Described, Freshness, respond_bytes};
 use super::error::{ApiError, Code};
+use super::reader::Reader;
+use super::{Asking, Shared, auth};
 use crate::route::shown;
 
 /// What is asked of the maker of settings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct SettingsAsked<'a> {
     /// The names as of now.
     pub names: &'a Names,
+    /// Whether who asks may know of a repository.
+    pub shown: &'a dyn Fn(&RepositoryName) -> bool,
     /// The path below `/node-config/`, as on the wire.
     pub path: &'a str,
     /// The query, as on the wire.
     pub query: &'a str,
-    /// `host[:port]` by which the client reaches the mirror.
-    pub host: Option<&'a str>,
+    /// Address of the mirror as the client reaches it; `None` where the request does not say.
+    pub url: Option<&'a str>,
+    /// Whether the mirror speaks TLS itself.
+    pub tls: bool,
+    /// The CA that vouches for it, in PEM, where clients do not know it.
+    pub ca: Option<&'a str>,
 }
 
 /// Settings as one file.
@@ -44,6 +52,8 @@ pub struct SettingsFile {
 pub enum NoSettings {
     /// There is nothing of that kind.
     Unknown(String),
+    /// There is nothing to write settings for that who asks may know of.
+    Nothing(String),
     /// They cannot be made as asked.
     Refused(String),
 }
@@ -55,23 +65,40 @@ pub type SettingsMaker =
 /// `GET|HEAD /node-config/<path>`.
 pub fn answer(
     maker: &SettingsMaker,
+    shared: &Shared,
     asking: &Asking,
     names: &Names,
     path: &str,
 ) -> Result<Response, ApiError> {
+    let outside = &shared.outside;
+    let (url, ca) = (outside.url(asking), outside.ca());
+    let reader = Reader::of(shared, asking);
+    let may_know = |name: &RepositoryName| reader.reads(name);
     let asked = SettingsAsked {
         names,
+        shown: &may_know,
         path,
         query: asking.query(),
-        host: asking.host(),
+        url: url.as_deref(),
+        tls: outside.tls.is_some(),
+        ca: ca.as_deref().map(|ca| &*ca.pem),
     };
     let detail = json!({"path": shown(asking.path())});
-    let file = maker(&asked).map_err(|why| match why {
-        NoSettings::Unknown(message) => ApiError::not_found(Code::NameUnknown, message, detail),
-        NoSettings::Refused(message) => {
-            ApiError::new(StatusCode::BAD_REQUEST, Code::Unsupported, message, detail)
+    let file = match maker(&asked) {
+        Ok(file) => file,
+        Err(NoSettings::Refused(message)) => {
+            let status = StatusCode::BAD_REQUEST;
+            return Err(ApiError::new(status, Code::Unsupported, message, detail));
         }
-    })?;
+        Err(NoSettings::Unknown(message)) => {
+            return Err(ApiError::not_found(Code::NameUnknown, message, detail));
+        }
+        Err(NoSettings::Nothing(message)) => {
+            // who logs in may be told of more
+            auth::demand_somebody(shared, asking)?;
+            return Err(ApiError::not_found(Code::NameUnknown, message, detail));
+        }
+    };
     let described = Described {
         digest: Digest::sha256(&file.bytes),
         size: file.bytes.len() as u64,

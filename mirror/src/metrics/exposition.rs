@@ -4,27 +4,54 @@ use kubepkg_core::time::Time;
 
 use super::text::{Metric, Text, Type};
 use super::{Counted, Kind};
-use crate::http::Seen;
+use crate::http::{Condition, Seen};
+use crate::store::Scrubbed;
 use crate::wanted::MISS_KINDS;
 
 /// Classes of status, as the label `status` has them.
 const CLASS_NAMES: [&str; super::CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// The text of all metrics; `seen` is `None` where the store cannot be read.
-pub(crate) fn expose(counted: &Counted, misses: &[u64], seen: Option<&Seen>) -> String {
+/// What is told.
+pub(crate) struct Told<'t> {
+    /// What the server counted.
+    pub counted: &'t Counted,
+    /// What was asked for in vain, by kind.
+    pub misses: &'t [u64],
+    /// How the server itself stands.
+    pub condition: &'t Condition,
+    /// What the store tells; `None` where it cannot be read.
+    pub seen: Option<&'t Seen>,
+    /// References on the wanted list.
+    pub wanted: usize,
+    /// Indexes are named, which tells where upstream is.
+    pub indexes: bool,
+}
+
+/// The text of all metrics.
+pub(crate) fn expose(told: &Told<'_>) -> String {
     let mut text = Text::default();
-    server(&mut text, counted, misses);
-    let readable = u8::from(seen.is_some());
+    server(&mut text, told.counted, told.misses);
+    stands(&mut text, told.condition);
+    let readable = u8::from(told.seen.is_some());
     gauge(
         &mut text,
         "kubepkg_mirror_store_readable",
         "Whether the store can be read.",
     )
     .is(readable);
-    if let Some(seen) = seen {
+    if let Some(seen) = told.seen {
         content(&mut text, seen);
+        gauge(
+            &mut text,
+            "kubepkg_mirror_wanted_references",
+            "References that were asked for and are not here.",
+        )
+        .is(told.wanted);
         upkeep(&mut text, seen);
         imports(&mut text, seen);
+        if told.indexes {
+            freshness(&mut text, seen);
+        }
     }
     text.finish()
 }
@@ -35,6 +62,13 @@ fn gauge<'t>(text: &'t mut Text, name: &'static str, help: &'static str) -> Metr
 
 fn counter<'t>(text: &'t mut Text, name: &'static str, help: &'static str) -> Metric<'t> {
     text.metric(name, Type::Counter, help)
+}
+
+/// A value that may not be known: then there is none.
+fn known(text: &mut Text, name: &'static str, help: &'static str, value: Option<u64>) {
+    if let Some(value) = value {
+        gauge(text, name, help).is(value);
+    }
 }
 
 /// A time that may not be known: then there is no value.
@@ -107,6 +141,39 @@ fn server(text: &mut Text, counted: &Counted, misses: &[u64]) {
     }
 }
 
+fn stands(text: &mut Text, condition: &Condition) {
+    time(
+        text,
+        "kubepkg_mirror_certificate_not_after_timestamp_seconds",
+        "Until when the certificate in use holds, in seconds since 1970.",
+        condition.certificate.as_ref().map(|facts| facts.until),
+    );
+    if !condition.settings.is_empty() {
+        let mut unread = gauge(
+            text,
+            "kubepkg_mirror_settings_reload_failed",
+            "Whether a file of settings was changed and cannot be used, so that the old goes on.",
+        );
+        for (what, failed) in &condition.settings {
+            unread.with(&[("file", what)], u8::from(*failed));
+        }
+    }
+    counter(
+        text,
+        "kubepkg_mirror_login_failures_total",
+        "Wrong passwords.",
+    )
+    .is(condition.wrong_logins);
+    if let Some(writing) = &condition.writing {
+        gauge(
+            text,
+            "kubepkg_mirror_store_writable",
+            "Whether what clients push now could be kept.",
+        )
+        .is(u8::from(writing.is_ok()));
+    }
+}
+
 fn content(text: &mut Text, seen: &Seen) {
     let held = &seen.held;
     gauge(
@@ -138,71 +205,84 @@ fn content(text: &mut Text, seen: &Seen) {
         )
         .is(disk.size);
     }
-    gauge(
+    known(
         text,
         "kubepkg_mirror_uploads",
         "Uploads that were begun and not finished.",
-    )
-    .is(seen.facts.uploads);
-    gauge(
-        text,
-        "kubepkg_mirror_wanted_references",
-        "References on the wanted list: asked for and not here.",
-    )
-    .is(seen.facts.wanted.references().count());
+        seen.facts.uploads,
+    );
 }
 
 fn upkeep(text: &mut Text, seen: &Seen) {
     let facts = &seen.facts;
-    gauge(
+    known(
         text,
         "kubepkg_mirror_quarantined_contents",
         "Pieces of content that were found damaged and set aside, and were not brought again.",
-    )
-    .is(facts.quarantined);
-    gauge(
-        text,
-        "kubepkg_mirror_scrub_round_read_bytes",
-        "Bytes the present round of the scrub has read.",
-    )
-    .is(facts.scrub.bytes);
-    gauge(
-        text,
-        "kubepkg_mirror_scrub_round_damaged_contents",
-        "Damaged content the present round of the scrub has found.",
-    )
-    .is(facts.scrub.damaged);
-    time(
-        text,
-        "kubepkg_mirror_scrub_last_pass_timestamp_seconds",
-        "When the scrub last came to its end, in seconds since 1970.",
-        facts.scrub.finished,
+        facts.quarantined,
     );
-    let collections = facts.collections;
-    counter(
-        text,
-        "kubepkg_mirror_gc_runs_total",
-        "Collections, by how they ended.",
-    )
-    .with(&[("result", "done")], collections.done)
-    .with(&[("result", "failed")], collections.failed);
-    counter(
-        text,
-        "kubepkg_mirror_gc_removed_contents_total",
-        "Pieces of content that collections removed.",
-    )
-    .is(collections.contents);
-    counter(
-        text,
-        "kubepkg_mirror_gc_freed_bytes_total",
-        "Bytes that collections freed.",
-    )
-    .is(collections.bytes);
+    if let Some(state) = &facts.scrub {
+        scrub(text, state, facts.scrub_failures);
+    }
+    if let Some(collections) = &facts.collections {
+        counter(
+            text,
+            "kubepkg_mirror_gc_runs_total",
+            "Collections, by how they ended.",
+        )
+        .with(&[("result", "done")], collections.done)
+        .with(&[("result", "failed")], collections.failed);
+        counter(
+            text,
+            "kubepkg_mirror_gc_removed_contents_total",
+            "Pieces of content that collections removed.",
+        )
+        .is(collections.contents);
+        counter(
+            text,
+            "kubepkg_mirror_gc_freed_bytes_total",
+            "Bytes that collections freed.",
+        )
+        .is(collections.bytes);
+    }
     time(
         text,
         "kubepkg_mirror_gc_last_success_timestamp_seconds",
         "When a collection last ended well, in seconds since 1970.",
         facts.collected,
+    );
+}
+
+fn scrub(text: &mut Text, state: &Scrubbed, failures: u64) {
+    gauge(
+        text,
+        "kubepkg_mirror_scrub_round_read_bytes",
+        "Bytes the present round of the scrub has read.",
+    )
+    .is(state.bytes);
+    gauge(
+        text,
+        "kubepkg_mirror_scrub_round_damaged_contents",
+        "Damaged content the present round of the scrub has found.",
+    )
+    .is(state.damaged);
+    counter(
+        text,
+        "kubepkg_mirror_scrub_failures_total",
+        "How often the scrub had to stop, or could not look at something.",
+    )
+    .is(failures);
+    time(
+        text,
+        "kubepkg_mirror_scrub_round_start_timestamp_seconds",
+        "When the present or last round of the scrub began, in seconds since 1970.",
+        state.started,
+    );
+    time(
+        text,
+        "kubepkg_mirror_scrub_last_pass_timestamp_seconds",
+        "When the scrub last came to its end, in seconds since 1970.",
+        state.finished,
     );
 }
 
@@ -215,6 +295,10 @@ fn imports(text: &mut Text, seen: &Seen) {
         "When a bundle was last imported, in seconds since 1970.",
         imports.newest().next().map(|import| import.at),
     );
+}
+
+fn freshness(text: &mut Text, seen: &Seen) {
+    let imports = &seen.facts.imports;
     let of_index = |what: fn(&kubepkg_core::store::ReceiptIndex) -> Option<Time>| {
         let known = seen.sites.iter().filter_map(move |site| {
             let index = imports.index(site.url.as_str(), &site.index?)?;
@@ -247,9 +331,68 @@ fn imports(text: &mut Text, seen: &Seen) {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use super::*;
     use crate::metrics::Metrics;
+
+    fn exposed(
+        metrics: &Metrics,
+        misses: &[u64],
+        condition: &Condition,
+        seen: Option<&Seen>,
+    ) -> String {
+        expose(&Told {
+            counted: &metrics.sum(),
+            misses,
+            condition,
+            seen,
+            wanted: 3,
+            indexes: true,
+        })
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_store_is_not_told_as_nothing() {
+        let seen = Seen {
+            names: Arc::default(),
+            facts: Arc::default(),
+            held: Arc::default(),
+            sites: Arc::default(),
+        };
+        let none = Condition::default();
+        let of = |seen: &Seen| {
+            exposed(
+                &Metrics::default(),
+                &[0; MISS_KINDS.len()],
+                &none,
+                Some(seen),
+            )
+        };
+        let text = of(&seen);
+        for absent in ["quarantined", "scrub", "gc_", "_uploads", "disk"] {
+            assert!(!text.contains(absent), "{absent}\n{text}");
+        }
+        assert!(
+            text.contains("kubepkg_mirror_wanted_references 3\n"),
+            "{text}"
+        );
+        let facts = crate::facts::Facts {
+            quarantined: Some(0),
+            scrub: Some(Scrubbed::default()),
+            collections: Some(Default::default()),
+            uploads: Some(0),
+            ..Default::default()
+        };
+        let text = of(&Seen {
+            facts: Arc::new(facts),
+            ..seen
+        });
+        for zero in ["quarantined_contents", "scrub_failures_total", "uploads"] {
+            let line = format!("kubepkg_mirror_{zero} 0\n");
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+    }
 
     #[test]
     fn a_store_that_cannot_be_read_leaves_what_the_server_counts() {
@@ -257,21 +400,53 @@ mod tests {
         metrics
             .part(0)
             .answered(Kind::Manifest, http::StatusCode::OK);
-        let text = expose(&metrics.sum(), &[1, 2, 3, 4, 5], None);
+        let until = Time::from_unix(7);
+        let condition = Condition {
+            certificate: Some(Arc::new(certificate(until))),
+            settings: vec![("users", false), ("rules", true)],
+            wrong_logins: 3,
+            writing: Some(Err("the disk is full".to_owned())),
+        };
+        let text = exposed(&metrics, &[1, 2, 3, 4, 5], &condition, None);
         for line in [
             "kubepkg_mirror_store_readable 0",
             "kubepkg_mirror_requests_total{kind=\"manifest\",status=\"2xx\"} 1",
             "kubepkg_mirror_requests_total{kind=\"blob\",status=\"5xx\"} 0",
             "kubepkg_mirror_misses_total{kind=\"illegal\"} 5",
+            "kubepkg_mirror_certificate_not_after_timestamp_seconds 7",
+            "kubepkg_mirror_settings_reload_failed{file=\"users\"} 0",
+            "kubepkg_mirror_settings_reload_failed{file=\"rules\"} 1",
+            "kubepkg_mirror_login_failures_total 3",
+            "kubepkg_mirror_store_writable 0",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
         assert!(!text.contains("kubepkg_mirror_disk"), "{text}");
     }
 
+    fn certificate(until: Time) -> crate::tls::Facts {
+        crate::tls::Facts {
+            subject: String::new(),
+            from: Time::from_unix(0),
+            until,
+            names: Vec::new(),
+            fingerprint: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_server_does_not_do_is_not_told() {
+        let none = Condition::default();
+        let text = exposed(&Metrics::default(), &[0; MISS_KINDS.len()], &none, None);
+        for absent in ["certificate", "settings", "store_writable"] {
+            assert!(!text.contains(absent), "{absent}\n{text}");
+        }
+    }
+
     #[test]
     fn names_and_series_are_there_once() {
-        let text = expose(&Metrics::default().sum(), &[0; MISS_KINDS.len()], None);
+        let none = Condition::default();
+        let text = exposed(&Metrics::default(), &[0; MISS_KINDS.len()], &none, None);
         let mut types = BTreeSet::new();
         let mut series = BTreeSet::new();
         for line in text.lines() {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::StatusCode;
 use kubepkg_core::time::Time;
 
-pub(crate) use exposition::expose;
+pub(crate) use exposition::{Told, expose};
 pub use kind::Kind;
 
 /// Parts there are: as many as serving threads at most.

@@ -13,14 +13,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use super::guard::{Answering, Asked, Guarded};
 use super::meter::Metered;
 use super::socket::{Socket, begin};
 use super::wire::Wire;
 use super::{Limits, Peer};
-use crate::http::{Answers, Handoff, SMALL};
-use crate::metrics::{Counters, Kind};
+use crate::http::{Answers, Handoff, Line, SMALL};
+use crate::metrics::Counters;
 use crate::tls::Tls;
 
 /// Requests at once on one connection: each may hold a file open, and a client that pulls all
@@ -140,7 +141,7 @@ impl Connections {
             let open = asked.begin(version);
             let answers = Arc::clone(&answers);
             let counters = Arc::clone(&counters);
-            let kind = Kind::of(request.method(), request.uri().path());
+            let line = Line::begin(&request, peer.ip());
             let extensions = request.extensions_mut();
             extensions.insert(Peer(peer));
             // HTTP/2 copies bodies into frames, and what is encrypted has to be read
@@ -148,8 +149,10 @@ impl Connections {
                 extensions.insert(handoff.clone());
             }
             async move {
-                let response = answers.answer(request.map(Body::new)).await;
-                counters.answered(kind, response.status());
+                let answering = answers.answer(request.map(Body::new));
+                let (response, noted) = answering.instrument(line.span().clone()).await;
+                counters.answered(noted.kind, response.status());
+                let response = line.answer(response, noted);
                 Ok::<_, Infallible>(response.map(|body| Answering { body, _open: open }))
             }
         });

@@ -50,39 +50,55 @@ impl CollectionsCount {
 
 impl FileStore {
     /// What the store tells of itself as of commit `sequence`. `before` is what it told last:
-    /// commit records are read once.
+    /// commit records are read once. Nothing here looks at a file on the thread that asks.
     pub async fn facts(&self, before: Arc<Facts>, sequence: u64) -> Facts {
-        let disk = match rustix::fs::statvfs(self.root()) {
-            Ok(found) => Some(DiskSpace {
+        let (store, known) = (self.clone(), Arc::clone(&before));
+        let read =
+            self.work(move |opened| Ok(store.told_by_files(&opened.layout, &known, sequence)));
+        let facts = read.await.unwrap_or_else(|_| Facts {
+            disk: None,
+            ..(*before).clone()
+        });
+        Facts {
+            quarantined: Some(self.opened.standings.quarantined() as u64),
+            scrub_failures: self.scrub_failures.load(Ordering::Relaxed),
+            collections: Some(self.collections.so_far()),
+            wanted: self.wanted().await.unwrap_or_default(),
+            ..facts
+        }
+    }
+
+    /// What files tell. What cannot be read is as it was before.
+    fn told_by_files(&self, layout: &Layout, before: &Facts, sequence: u64) -> Facts {
+        let disk = rustix::fs::statvfs(layout.root()).ok();
+        let mut imports = before.imports.clone();
+        let read = bring_up(layout, &mut imports, sequence).and_then(|()| uploads(layout));
+        let (imports, uploads) = match read {
+            Ok(uploads) => (imports, Some(uploads)),
+            Err(error) => {
+                tracing::debug!(error = %told(&error), "commit records cannot be read");
+                (before.imports.clone(), before.uploads)
+            }
+        };
+        Facts {
+            disk: disk.map(|found| DiskSpace {
                 free: found.f_bavail.saturating_mul(found.f_frsize),
                 size: found.f_blocks.saturating_mul(found.f_frsize),
             }),
-            Err(_) => None,
-        };
-        let known = Arc::clone(&before);
-        let read = self.work(move |opened| {
-            let mut imports = known.imports.clone();
-            bring_up(&opened.layout, &mut imports, sequence)?;
-            let uploads = work::entries(&opened.layout.uploads())?;
-            let about = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "json");
-            let uploads = uploads.iter().filter(about).count() as u64;
-            Ok((imports, uploads))
-        });
-        let (imports, uploads) = read.await.unwrap_or_else(|error| {
-            tracing::debug!(error = %told(&error), "commit records cannot be read");
-            (before.imports.clone(), before.uploads)
-        });
-        Facts {
-            disk,
-            quarantined: self.opened.standings.quarantined() as u64,
-            scrub: self.scrubbed(),
+            scrub: Some(self.scrubbed()),
             collected: self.last_collected(),
-            collections: self.collections.so_far(),
             uploads,
             imports,
-            wanted: self.wanted().await.unwrap_or_default(),
+            ..Facts::default()
         }
     }
+}
+
+/// Uploads that were begun and not finished.
+fn uploads(layout: &Layout) -> Result<u64, StoreError> {
+    let entries = work::entries(&layout.uploads())?;
+    let of_upload = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "json");
+    Ok(entries.iter().filter(of_upload).count() as u64)
 }
 
 /// Takes in the records up to `sequence`.

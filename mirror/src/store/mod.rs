@@ -109,6 +109,8 @@ pub struct FileStore {
     uploads: Arc<Uploads>,
     /// What was collected.
     collections: Arc<facts::CollectionsCount>,
+    /// How often the scrub of this process had to stop, or could not look at something.
+    scrub_failures: Arc<std::sync::atomic::AtomicU64>,
 }
 
 impl FileStore {
@@ -123,6 +125,7 @@ impl FileStore {
             locking: Arc::new(Semaphore::new(WAITING)),
             uploads: Arc::default(),
             collections: Arc::default(),
+            scrub_failures: Arc::default(),
         })
     }
 

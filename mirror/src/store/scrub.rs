@@ -62,6 +62,7 @@ impl FileStore {
                 Ok(None) => Duration::ZERO,
                 Ok(Some(wait)) => wait,
                 Err(error) => {
+                    self.scrub_failures.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(error = %told(&error), "the scrub stands still for a while");
                     AFTER_FAILURE
                 }
@@ -153,6 +154,7 @@ impl FileStore {
             // as with a restored file of another owner: it is for people to mend, and the others
             // are looked at meanwhile
             Verdict::Failed(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.scrub_failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(digest = %blob.digest, %error, "content cannot be looked at");
                 return Ok(());
             }
@@ -273,6 +275,26 @@ mod tests {
         assert!(store.scrub_blob(&blob, &pace, &stop, &mut state).is_err());
         assert!(path.exists());
         assert_eq!(state.damaged, 0);
+    }
+
+    #[tokio::test]
+    async fn a_scrub_that_fails_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FileStore::open(folder.path(), OpenMode::OpenOrCreate).unwrap();
+        fs::remove_dir_all(store.opened.layout.blobs()).unwrap();
+        fs::write(store.opened.layout.blobs(), b"no folder").unwrap();
+        let scrub = store.scrub(1024);
+        let failed = async {
+            while store.scrub_failures.load(Ordering::Relaxed) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = scrub => panic!("it has no end"),
+            () = failed => {}
+        }
+        let facts = store.facts(Arc::default(), 0).await;
+        assert_eq!(facts.scrub_failures, 1);
     }
 
     #[test]

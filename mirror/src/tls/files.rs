@@ -10,6 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
+use super::ca::Ca;
 use super::error::TlsError;
 use super::facts::Facts;
 use crate::changes::read_bounded;
@@ -30,6 +31,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// CA certificates: only clients with a certificate of one of these are served.
     pub client_ca: Option<PathBuf>,
+    /// The certificate of the CA that vouches for the server's, where it is handed out.
+    pub ca: Option<PathBuf>,
 }
 
 impl TlsFiles {
@@ -37,6 +40,7 @@ impl TlsFiles {
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = vec![self.certificate.clone(), self.key.clone()];
         paths.extend(self.client_ca.clone());
+        paths.extend(self.ca.clone());
         paths
     }
 }
@@ -45,6 +49,7 @@ impl TlsFiles {
 pub(super) struct Loaded {
     pub(super) config: ServerConfig,
     pub(super) facts: Facts,
+    pub(super) ca: Option<Ca>,
 }
 
 pub(super) fn provider() -> Arc<CryptoProvider> {
@@ -57,6 +62,7 @@ pub(super) fn load(files: &TlsFiles) -> Result<Loaded, TlsError> {
     let key = private_key(&files.key)?;
     let facts = Facts::of(chain.first().map_or(&[][..], |first| first.as_ref()))
         .map_err(|why| TlsError::content(&files.certificate, why, "give a certificate in PEM"))?;
+    let ca = files.ca.as_deref().map(Ca::read).transpose()?;
     let unusual = |error: rustls::Error| TlsError::Make {
         what: "settings for TLS",
         why: error.to_string(),
@@ -74,7 +80,7 @@ pub(super) fn load(files: &TlsFiles) -> Result<Loaded, TlsError> {
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     // clients that come back use one; each costs an encryption and a record
     config.send_tls13_tickets = 1;
-    Ok(Loaded { config, facts })
+    Ok(Loaded { config, facts, ca })
 }
 
 fn mismatch(files: &TlsFiles, error: &rustls::Error) -> TlsError {

@@ -3,12 +3,14 @@
 //! A connection keeps what it began with, so a new certificate disturbs nobody. What is new
 //! and cannot be used is said in the log, and the old goes on.
 
+mod ca;
 mod error;
 mod facts;
 mod files;
 mod own;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 
+pub use self::ca::{Ca, ca_pem};
 pub use self::error::TlsError;
 pub use self::facts::Facts;
 pub use self::files::TlsFiles;
@@ -41,6 +44,8 @@ pub struct Tls {
     now: RwLock<Now>,
     changes: Changes,
     sessions: Sessions,
+    /// The files as they are now cannot be used.
+    unread: AtomicBool,
 }
 
 /// By what clients that come back are known.
@@ -68,6 +73,7 @@ impl Sessions {
         Ok(Now {
             config: Arc::new(loaded.config),
             facts: Arc::new(loaded.facts),
+            ca: loaded.ca.map(Arc::new),
         })
     }
 }
@@ -83,6 +89,7 @@ fn tickets() -> Result<Arc<dyn ProducesTickets>, TlsError> {
 struct Now {
     config: Arc<ServerConfig>,
     facts: Arc<Facts>,
+    ca: Option<Arc<Ca>>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -104,6 +111,7 @@ impl Tls {
             files,
             own: None,
             changes,
+            unread: AtomicBool::new(false),
         })
     }
 
@@ -115,6 +123,7 @@ impl Tls {
             certificate: file.clone(),
             key: file,
             client_ca,
+            ca: Some(own.ca_path()),
         })?;
         tls.own = Some(own);
         Ok(tls)
@@ -130,6 +139,16 @@ impl Tls {
         Arc::clone(&self.now().facts)
     }
 
+    /// The CA that vouches for it, as it is handed out.
+    pub fn ca(&self) -> Option<Arc<Ca>> {
+        self.now().ca.clone()
+    }
+
+    /// Whether the files were changed and cannot be used: what was read before goes on.
+    pub fn is_unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed)
+    }
+
     /// For the next connection.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.now().config)
@@ -139,10 +158,26 @@ impl Tls {
         self.now.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the files again. The old ones go on where the new ones cannot be used.
+    /// Reads the files again. The old ones go on where the new ones cannot be used, or do not
+    /// hold now while the old ones do.
     pub fn reload(&self) -> Result<Arc<Facts>, TlsError> {
+        let read = self.read_files(Time::now());
+        self.unread.store(read.is_err(), Ordering::Relaxed);
+        read
+    }
+
+    fn read_files(&self, at: Time) -> Result<Arc<Facts>, TlsError> {
         let now = self.sessions.load(&self.files)?;
         let facts = Arc::clone(&now.facts);
+        if facts.left(at).is_none() && self.facts().left(at).is_some() {
+            let why = format!(
+                "the new certificate does not hold now, and the one in use does: it holds from {} \
+                 to {}",
+                facts.from, facts.until
+            );
+            let hint = "put one in its place that holds, or set the clock";
+            return Err(TlsError::content(&self.files.certificate, why, hint));
+        }
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(facts)
     }

@@ -110,6 +110,11 @@ impl Own {
         folder.join(CA_CERTIFICATE)
     }
 
+    /// The file of its CA's certificate.
+    pub(super) fn ca_path(&self) -> PathBuf {
+        Own::ca_file(&self.folder)
+    }
+
     /// The CA's certificate in PEM.
     pub fn ca_pem(&self) -> Result<String, TlsError> {
         let path = Own::ca_file(&self.folder);
@@ -175,6 +180,7 @@ impl Own {
             certificate: file.clone(),
             key: file.clone(),
             client_ca: None,
+            ca: None,
         };
         let (Ok(loaded), Ok(chain)) = (load(&pair), certificates(&file, "a certificate")) else {
             return false;

@@ -1,5 +1,6 @@
 //! `/charts/…`: charts of the registry as a classic Helm repository.
 
+use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::Change;
 use serde_json::{Value, json};
 
@@ -283,4 +284,102 @@ async fn a_legacy_chart_is_listed() {
         .get(&format!("/charts/{FOLDER}/web-v1.0.0.tgz"))
         .await;
     assert_eq!(got.body, b"old");
+}
+
+#[tokio::test]
+async fn a_chart_whose_archive_is_set_aside_is_not_here() {
+    let server = Running::start().await;
+    let store = &server.store;
+    add(store, "web", "1.0.0", b"web one");
+    add(store, "web", "2.0.0", b"web two");
+    let index = format!("/charts/{FOLDER}/index.yaml");
+    let versions = async || {
+        let index = server.get(&index).await.json();
+        let web = index["entries"]["web"].as_array().unwrap().clone();
+        let version = |entry: &Value| entry["version"].as_str().unwrap().to_owned();
+        web.iter().map(version).collect::<Vec<String>>()
+    };
+    assert_eq!(versions().await, ["1.0.0", "2.0.0"]);
+    let etag = server.get(&index).await.header("etag").unwrap().to_owned();
+
+    let archive = kubepkg_core::Digest::sha256(b"web one");
+    let standing = kubepkg_mirror::source::Standing::Quarantined;
+    store.standings.lock().unwrap().insert(archive, standing);
+    assert_eq!(versions().await, ["2.0.0"]);
+    let target = format!("/charts/{FOLDER}/web-1.0.0.tgz");
+    assert_eq!(server.get(&target).await.status, 404);
+    assert_eq!(server.head(&target).await.status, 404);
+    let other = format!("/charts/{FOLDER}/web-2.0.0.tgz");
+    assert_eq!(server.get(&other).await.body, b"web two");
+    let changed = server
+        .send("GET", &index, &[("If-None-Match", &etag)])
+        .await;
+    assert_eq!(changed.status, 200);
+
+    // brought again
+    store.standings.lock().unwrap().clear();
+    assert_eq!(versions().await, ["1.0.0", "2.0.0"]);
+    assert_eq!(server.get(&target).await.body, b"web one");
+}
+
+/// A chart in a folder of its own.
+fn folder_of(store: &Memory, n: usize) -> String {
+    let folder = format!("charts.example.com/f{n}");
+    let name = format!("{folder}/web");
+    let metadata = json!({"apiVersion": "v2", "name": "web", "version": "1.0.0", "description": n});
+    let manifest = chart(store, &name, &metadata, b"archive");
+    store.manifest_in(&name, &manifest, &["1.0.0"]);
+    format!("/charts/{folder}/index.yaml")
+}
+
+#[tokio::test]
+async fn of_more_folders_than_are_kept_the_oldest_is_forgotten() {
+    let server = Running::start().await;
+    let all: Vec<String> = (0..33).map(|n| folder_of(&server.store, n)).collect();
+    let read = async |target: &str| {
+        let opened = &server.store.opened;
+        let before = opened.load(std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(server.get(target).await.status, 200);
+        opened.load(std::sync::atomic::Ordering::SeqCst) - before
+    };
+    for target in &all[..32] {
+        assert_eq!(read(target).await, 2, "{target}");
+    }
+    assert_eq!(read(&all[0]).await, 0);
+    assert_eq!(read(&all[32]).await, 2);
+    // asked for longest ago: the second
+    assert_eq!(read(&all[0]).await, 0);
+    assert_eq!(read(&all[31]).await, 0);
+    assert_eq!(read(&all[1]).await, 2);
+    // folders without charts take no place
+    for n in 0..40 {
+        let absent = format!("/charts/charts.example.com/none{n}/index.yaml");
+        assert_eq!(server.get(&absent).await.status, 404);
+    }
+    assert_eq!(read(&all[1]).await, 0);
+}
+
+#[tokio::test]
+async fn a_folder_that_takes_long_holds_up_no_other() {
+    let server = Running::start().await;
+    let (slow, quick) = (folder_of(&server.store, 1), folder_of(&server.store, 2));
+    let (go_on, held) = std::sync::mpsc::channel();
+    let name: RepositoryName = "charts.example.com/f1/web".parse().unwrap();
+    let manifest = *server.store.names_now().repositories[&name]
+        .manifests
+        .keys()
+        .next()
+        .unwrap();
+    *server.store.held.lock().unwrap() = Some((manifest, held));
+    let building = server.get(&slow);
+    let other = async {
+        while server.store.held.lock().unwrap().is_some() {
+            tokio::task::yield_now().await;
+        }
+        // while the first is held up
+        assert_eq!(server.get(&quick).await.status, 200);
+        go_on.send(()).unwrap();
+    };
+    let (built, ()) = tokio::join!(building, other);
+    assert_eq!(built.status, 200);
 }

@@ -36,6 +36,8 @@ pub struct Memory {
     pub rescued: Mutex<Vec<Digest>>,
     /// What somebody else commits while something is rescued.
     pub meanwhile: Mutex<Vec<Change>>,
+    /// Reading this waits until it may go on.
+    pub held: Mutex<Option<(Digest, std::sync::mpsc::Receiver<()>)>>,
     /// Reading the names fails.
     pub broken: std::sync::atomic::AtomicBool,
 }
@@ -69,6 +71,14 @@ impl Source for Memory {
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         self.opened.fetch_add(1, Ordering::SeqCst);
+        let held = self
+            .held
+            .lock()
+            .unwrap()
+            .take_if(|(held, _)| held == digest);
+        if let Some((_, go_on)) = held {
+            go_on.recv().unwrap();
+        }
         Ok(self.files.lock().unwrap().get(digest).cloned())
     }
 
@@ -122,6 +132,11 @@ impl Memory {
     pub fn cut(&self, digest: &Digest, len: u64) {
         let range = self.files.lock().unwrap()[digest].clone();
         range.file.set_len(range.offset + len).unwrap();
+    }
+
+    /// The names as they are.
+    pub fn names_now(&self) -> Arc<Names> {
+        Arc::clone(&self.names.lock().unwrap())
     }
 
     /// Changes names in one step.

@@ -37,6 +37,7 @@ fn files(file: &Path) -> TlsFiles {
         certificate: file.to_owned(),
         key: file.to_owned(),
         client_ca: None,
+        ca: None,
     }
 }
 

@@ -81,7 +81,7 @@ impl Site {
         let settings = Some(PushSettings::default());
         let make = |server: Server, address: SocketAddr| {
             let url = format!("http://{address}");
-            server.gate(gate).reached(false, Some(url))
+            server.gate(gate).reached(None, Some(url))
         };
         Site::made(folder, settings, 0, make).await
     }

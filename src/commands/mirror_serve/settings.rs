@@ -103,8 +103,6 @@ impl BoundFlags {
 /// TLS as it is spoken, and how people recognise it.
 pub struct Spoken {
     pub tls: Arc<Tls>,
-    /// The CA's certificate in PEM, for nodes.
-    pub ca: Option<String>,
     /// What was made, where a certificate of its own is used.
     pub own: Option<(Made, kubepkg_mirror::tls::Facts)>,
 }
@@ -170,24 +168,19 @@ impl TlsFlags {
             certificate: certificate.clone(),
             key: self.tls_key.clone().unwrap_or_else(|| certificate.clone()),
             client_ca: self.client_ca.clone(),
+            ca: self.tls_ca.clone(),
         })?;
-        let ca = match &self.tls_ca {
-            Some(path) => Some(super::super::node_config::read_ca(path)?),
-            None => None,
-        };
         Ok(Some(Spoken {
             tls: Arc::new(tls),
-            ca,
             own: None,
         }))
     }
 
     /// What is spoken with the certificate the mirror made for itself.
     pub fn with_own(&self, own: Own, made: Made) -> anyhow::Result<Spoken> {
-        let (ca, facts) = (own.ca_pem()?, own.ca()?);
+        let facts = own.ca()?;
         Ok(Spoken {
             tls: Arc::new(Tls::own(own, self.client_ca.clone())?),
-            ca: Some(ca),
             own: Some((made, facts)),
         })
     }

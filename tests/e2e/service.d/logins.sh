@@ -82,6 +82,17 @@ rules() {
 }
 check 'rules hold for each user' rules
 
+node_login() {
+    no_logins
+    fails cri pull "$mirror/team/app:v1"
+    printf '  [host."https://%s".header]\n    Authorization = "Basic %s"\n' "$mirror" \
+        "$(printf alice:alices-secret | base64)" >>"$WORK/certs.d/$mirror/hosts.toml"
+    cri pull "$mirror/team/app:v1"
+    cri rmi "$mirror/team/app:v1"
+    no_logins
+}
+check 'a node whose settings hold a login pulls what needs one' node_login
+
 token_flow() {
     local token challenge
     secure_status -D head "https://$mirror/v2/" | grep 401

@@ -50,15 +50,48 @@ check 'a pair that cannot be used leaves the one before' broken_pair
 
 ended() {
     use expired
-    await mirror shows expired
+    await mirror grep 'the new certificate does not hold now' "$WORK/log/mirror"
+    shows server
+    secure -o /dev/null "https://$mirror/v2/"
+    fails kubepkg mirror serve --store store --tls-cert "$pki/used.pem" --check 2>said
+    grep 'does not hold now' said
+}
+check 'an expired one is said by --check and the log, and leaves one that holds' ended
+
+# begin NAME ARGUMENTS…: serves with the pair in use, and waits until it shows NAME.
+begin() {
+    local name=$1
+    shift
+    daemon mirror "$KUBEPKG" mirror serve --store store --listen "$mirror" \
+        --tls-cert "$pki/used.pem" --reload-every 1s "$@"
+    await mirror shows "$name"
+}
+
+stop mirror
+
+cp "$pki/ca.crt" "$pki/handed.crt"
+use server
+begin server --tls-ca "$pki/handed.crt"
+hands_out() { secure "https://$mirror/node-config/ca.crt" | cmp - "$pki/handed.crt"; }
+rotated() {
+    hands_out
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=next CA' -days 3650 \
+        -keyout "$pki/next-ca.key" -out "$pki/next-ca.crt" 2>/dev/null
+    cat "$pki/next-ca.crt" "$pki/ca.crt" >"$pki/both.crt"
+    mv "$pki/both.crt" "$pki/handed.crt"
+    await mirror hands_out
+}
+check 'a changed CA is handed out without a restart' rotated
+stop mirror
+
+use expired
+begin expired
+refused() {
     grep 'does not hold now' "$WORK/log/mirror"
     fails secure "https://$mirror/v2/"
     fails crane manifest "$mirror/tls/skopeo:v1"
     fails skopeo inspect --cert-dir "$WORK/cert.d" "docker://$mirror/tls/skopeo:v1"
-    fails kubepkg mirror serve --store store --tls-cert "$pki/used.pem" --check 2>said
-    grep 'does not hold now' said
-    use server
-    await mirror shows server
 }
-check 'an expired one is refused by clients and said by --check and the log' ended
+check 'an expired one is refused by clients' refused
 stop mirror
+use server

@@ -1,6 +1,6 @@
 //! Building the index of a classic chart repository from charts in a registry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Included, Unbounded};
 use std::sync::Arc;
 
@@ -14,13 +14,15 @@ use kubepkg_core::{Algorithm, Descriptor, Digest};
 use serde_json::{Map, Value, json};
 
 use crate::http::content::read_all;
-use crate::source::Source;
+use crate::source::{Source, Standing};
 
 /// A chart repository as it is served.
 #[derive(Debug)]
 pub struct View {
     /// What it was built from: each repository, and the charts found there.
     parts: BTreeMap<RepositoryName, (Arc<Repository>, Arc<[Chart]>)>,
+    /// Archives of charts that are set aside as damaged: they are not here.
+    pub left_out: BTreeSet<Digest>,
     /// `index.yaml`, written as JSON: every reader of YAML reads it, and no scalar can be
     /// misread.
     pub index: Bytes,
@@ -77,6 +79,14 @@ impl View {
         same && below.next().is_none()
     }
 
+    /// The archives that are set aside as damaged now.
+    pub fn damaged(&self, source: &dyn Source) -> BTreeSet<Digest> {
+        damaged(
+            source,
+            self.parts.values().flat_map(|(_, charts)| &**charts),
+        )
+    }
+
     /// Lists the charts right below `folder`. Repositories that are as they were in `last` are
     /// not read again. `None` when there are no charts.
     pub fn build(
@@ -96,18 +106,29 @@ impl View {
             };
             parts.insert(name.clone(), (Arc::clone(repository), charts));
         }
-        let found: Vec<&Chart> = parts.values().flat_map(|(_, charts)| &**charts).collect();
-        if found.is_empty() {
+        let found = || parts.values().flat_map(|(_, charts)| &**charts);
+        if found().next().is_none() {
             return Ok(None);
         }
-        let (index, files) = list(found);
+        let left_out = damaged(source, found());
+        let whole = found().filter(|chart| !left_out.contains(&chart.archive.digest));
+        let (index, files) = list(whole.collect());
         Ok(Some(View {
+            left_out,
             digest: Digest::sha256(&index),
             index,
             files,
             parts,
         }))
     }
+}
+
+/// The archives among those of `charts` that are set aside as damaged.
+fn damaged<'c>(source: &dyn Source, charts: impl Iterator<Item = &'c Chart>) -> BTreeSet<Digest> {
+    let archives = charts.map(|chart| chart.archive.digest);
+    archives
+        .filter(|digest| source.standing(digest) == Standing::Quarantined)
+        .collect()
 }
 
 /// The charts of one repository.

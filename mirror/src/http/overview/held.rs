@@ -26,8 +26,7 @@ impl Held {
         // whether it is a manifest anywhere, and its size
         let mut all: HashMap<u64, (bool, u64)> = HashMap::new();
         for repository in names.repositories.values() {
-            held.repositories +=
-                u64::from(!repository.manifests.is_empty() || !repository.blobs.is_empty());
+            held.repositories += u64::from(!repository.is_empty());
             held.tags += repository.tags.len() as u64;
             for (digest, entry) in &repository.manifests {
                 all.insert(short(digest), (true, entry.size));

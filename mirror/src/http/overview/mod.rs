@@ -38,7 +38,7 @@ pub(crate) struct Seen {
 /// The last look at a store.
 #[derive(Debug, Default)]
 pub(super) struct Overview {
-    last: Mutex<Option<Last>>,
+    last: Arc<Mutex<Option<Last>>>,
 }
 
 #[derive(Debug)]
@@ -57,22 +57,33 @@ impl Last {
 }
 
 impl Overview {
-    /// What is known, gathered again where it is old. Those who ask meanwhile wait for it.
+    /// What is known, gathered again where it is old. Those who ask meanwhile wait for it. It is
+    /// gathered to its end and kept when nobody waits for it any more: a large store would else
+    /// be read from the beginning, beside the reading still under way, for each of those who
+    /// give up.
     pub(super) async fn fresh(&self, source: &Arc<dyn Source>) -> Result<Arc<Seen>, StoreError> {
-        let mut last = self.last.lock().await;
+        let mut last = Arc::clone(&self.last).lock_owned().await;
         let names = source.names(Age::Moment).await?;
         if let Some(last) = last.as_ref().filter(|last| last.is_fresh(names.sequence)) {
             return Ok(Arc::clone(&last.seen));
         }
-        let began = Instant::now();
-        let before = last.as_ref().map(|last| Arc::clone(&last.seen));
-        let seen = Arc::new(gather(source, names, before.as_deref()).await);
-        *last = Some(Last {
-            seen: Arc::clone(&seen),
-            at: Instant::now(),
-            took: began.elapsed(),
+        let source = Arc::clone(source);
+        let gathering = tokio::spawn(async move {
+            let began = Instant::now();
+            let before = last.as_ref().map(|last| Arc::clone(&last.seen));
+            let seen = Arc::new(gather(&source, names, before.as_deref()).await);
+            *last = Some(Last {
+                seen: Arc::clone(&seen),
+                at: Instant::now(),
+                took: began.elapsed(),
+            });
+            seen
         });
-        Ok(seen)
+        gathering.await.map_err(|error| StoreError::Io {
+            action: "read",
+            path: std::path::PathBuf::new(),
+            source: std::io::Error::other(error),
+        })
     }
 }
 
@@ -94,5 +105,85 @@ async fn gather(source: &Arc<dyn Source>, names: Arc<Names>, before: Option<&See
         facts: Arc::new(facts),
         held,
         sites,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use kubepkg_core::Digest;
+    use kubepkg_core::store::{FileRange, SiteEntry};
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::source::{FactsFuture, NamesFuture, SizesFuture};
+
+    /// A store whose facts take until it is told to go on.
+    #[derive(Default)]
+    struct Slow {
+        names: Arc<Names>,
+        begun: AtomicUsize,
+        go_on: Option<Semaphore>,
+    }
+
+    impl Source for Slow {
+        fn names(&self, _: Age) -> NamesFuture<'_> {
+            Box::pin(std::future::ready(Ok(Arc::clone(&self.names))))
+        }
+
+        fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
+            Box::pin(std::future::ready(Ok(vec![None; digests.len()])))
+        }
+
+        fn blob(&self, _: &Digest) -> Result<Option<FileRange>, StoreError> {
+            Ok(None)
+        }
+
+        fn site_file(
+            &self,
+            _: &str,
+            _: &SiteEntry,
+            _: &str,
+        ) -> Result<Option<FileRange>, StoreError> {
+            Ok(None)
+        }
+
+        fn facts(&self, _: Arc<Facts>, _: u64) -> FactsFuture<'_> {
+            Box::pin(async {
+                self.begun.fetch_add(1, Ordering::SeqCst);
+                if let Some(go_on) = &self.go_on {
+                    go_on.acquire().await.unwrap().forget();
+                }
+                Facts {
+                    quarantined: Some(7),
+                    ..Facts::default()
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_gathered_is_kept_when_nobody_waits_for_it() {
+        let slow = Arc::new(Slow {
+            go_on: Some(Semaphore::new(0)),
+            ..Slow::default()
+        });
+        let source: Arc<dyn Source> = slow.clone();
+        let overview = Overview::default();
+        let begun = async {
+            while slow.begun.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        // who asks first gives up in the middle
+        tokio::select! {
+            _ = overview.fresh(&source) => panic!("it is held up"),
+            () = begun => {}
+        }
+        slow.go_on.as_ref().unwrap().add_permits(1);
+        let seen = overview.fresh(&source).await.unwrap();
+        assert_eq!(seen.facts.quarantined, Some(7));
+        assert_eq!(slow.begun.load(Ordering::SeqCst), 1);
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Row<'n> {
     pub more: usize,
     /// Its manifests.
     pub manifests: usize,
+    /// Its blobs.
+    pub blobs: usize,
 }
 
 /// One tag.
@@ -124,8 +126,8 @@ impl<'n> Listing<'n> {
         let search = Search::of(search);
         let mut found = Vec::new();
         for (name, repository) in &names.repositories {
-            if repository.manifests.is_empty() && repository.tags.is_empty() {
-                continue; // everything was taken out of it, or nothing ever got a name
+            if repository.is_empty() {
+                continue;
             }
             if !readable(name) {
                 continue;
@@ -190,6 +192,7 @@ impl<'n> Row<'n> {
             tags: rows.collect(),
             more: total.saturating_sub(TAGS),
             manifests: repository.manifests.len(),
+            blobs: repository.blobs.len(),
         }
     }
 }

@@ -22,9 +22,6 @@ use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue, REFERRER_POLICY,
 };
 use kubepkg_core::Digest;
-use kubepkg_core::location::CanonicalUrl;
-use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::Names;
 use kubepkg_core::time::Time;
 use tokio::sync::Semaphore;
 
@@ -33,8 +30,8 @@ use self::command::Address;
 use self::view::{Shown, page};
 use super::content::respond_bytes;
 use super::error::ApiError;
-use super::{Asking, Shared, auth, sites};
-use crate::access::{Action, Gate, Who};
+use super::reader::Reader;
+use super::{Asking, Condition, Shared, auth};
 
 /// The only style there is.
 const STYLE: &str = include_str!("page.css");
@@ -58,44 +55,14 @@ const AT_ONCE: usize = 2;
 /// Who makes pages.
 #[derive(Debug)]
 pub(super) struct Maker {
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl Default for Maker {
     fn default() -> Maker {
         Maker {
-            turns: Semaphore::new(AT_ONCE),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
         }
-    }
-}
-
-/// Whose page it is.
-#[derive(Debug)]
-struct Reader {
-    /// Who decides; `None` where everybody reads everything.
-    gate: Option<Arc<Gate>>,
-    who: Who,
-}
-
-impl Reader {
-    fn reads(&self, repository: &RepositoryName) -> bool {
-        self.may(repository.as_str())
-    }
-
-    fn reads_index(&self, url: &CanonicalUrl) -> bool {
-        self.gate.is_none() || self.may(&sites::ruled_index(url))
-    }
-
-    /// Whether nothing that is here has to be kept from them.
-    fn reads_everything(&self, names: &Names) -> bool {
-        self.gate.is_none()
-            || names.repositories.keys().all(|name| self.reads(name))
-                && names.sites.values().all(|site| self.reads_index(&site.url))
-    }
-
-    fn may(&self, path: &str) -> bool {
-        let gate = self.gate.as_ref();
-        gate.is_none_or(|gate| gate.allows(&self.who, Action::Pull, path))
     }
 }
 
@@ -104,27 +71,27 @@ pub(super) async fn answer(shared: &Shared, asking: &Asking) -> Result<Response,
     let asked = Asked::read(asking.query());
     auth::demand_somebody(shared, asking)?;
     // never closed
-    let _turn = shared.page.turns.acquire().await.ok();
+    let turn = Arc::clone(&shared.page.turns).acquire_owned().await.ok();
     let seen = shared.overview.fresh(&shared.source).await;
     let seen = seen.map_err(|error| ApiError::store(&error))?;
     let mut wanted = seen.facts.wanted.clone();
     wanted.merge(shared.wanted.pending());
     // it stands in commands that people copy, so it has to be a host
     let (tls, host) = shared.outside.reached(asking);
-    let reader = Reader {
-        gate: (!auth::reads_are_open(shared))
-            .then(|| shared.gate.clone())
-            .flatten(),
-        who: asking.who.clone(),
-    };
+    let reader = Reader::of(shared, asking);
     let settings = shared.settings.is_some();
+    let condition = Condition::of(shared).await;
+    let ca = shared.outside.ca().map(|ca| ca.facts.fingerprint.clone());
     let made = tokio::task::spawn_blocking(move || {
+        // it is made to its end when nobody waits for it any more, and counts until then
+        let _turn = turn;
         let shown = Shown {
             seen: &seen,
             wanted: &wanted,
-            address: Address::new(host, tls),
+            address: Address::new(host, tls, ca),
             everything: reader.reads_everything(&seen.names),
             reader: &reader,
+            condition: &condition,
             settings,
             now: Time::now(),
         };

@@ -130,6 +130,7 @@ fn row_of(row: &Row<'_>, address: &Address) -> Markup {
                 th scope="row" { span.name { (row.name) } }
                 td.none colspan="3" {
                     "no tags; " (count(row.manifests as u64, "manifest", "manifests"))
+                    " and " (count(row.blobs as u64, "blob", "blobs"))
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! The page itself. Sections that hold lists say when they show a part only.
 
 mod catalog;
+mod problems;
+mod reach;
 mod state;
 
 use kubepkg_core::name::RepositoryName;
@@ -8,22 +10,20 @@ use kubepkg_core::store::ReceiptIndex;
 use kubepkg_core::time::Time;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::STYLE;
 use super::asked::Asked;
 use super::command::Address;
 use super::listing::Listing;
 use super::packages::groups;
-use super::words::{count, distance, minute, number, size};
-use super::{Reader, STYLE};
-use crate::http::Seen;
+use super::words::{distance, minute, number, size};
 use crate::http::overview::SiteSeen;
+use crate::http::reader::Reader;
+use crate::http::{Condition, Seen};
 use crate::wanted::WantedTable;
 
-/// An index that expires within so many seconds is worth a warning: time enough to carry a
-/// bundle.
+/// What expires within so many seconds is worth a warning: time enough to carry a bundle, or to
+/// ask for a certificate.
 const SOON: i64 = 14 * 86_400;
-
-/// Below one part in so many, free space is worth a warning.
-const LOW: u64 = 10;
 
 /// Everything there is to show.
 pub(super) struct Shown<'s> {
@@ -34,6 +34,8 @@ pub(super) struct Shown<'s> {
     pub reader: &'s Reader,
     /// Whether they may read all that is here; what tells of all of it is shown only then.
     pub everything: bool,
+    /// How the server itself stands.
+    pub condition: &'s Condition,
     /// Whether there are settings for nodes.
     pub settings: bool,
     pub now: Time,
@@ -70,7 +72,7 @@ impl State {
         }
     }
 
-    /// How an index stands that is accepted until then.
+    /// How something stands that counts until then: an index, a certificate.
     fn of_expiry(until: Time, now: Time) -> State {
         match until.since(now) {
             ..=0 => State::Bad,
@@ -107,7 +109,7 @@ pub(super) fn page(shown: &Shown<'_>, asked: &Asked) -> Markup {
                     }
                     @if asked.is_whole() && shown.everything {
                         (summary(shown))
-                        (problems(shown))
+                        (problems::section(shown))
                     }
                     @if asked.page == 1 { (catalog::packages(&packages, asked)) }
                     (catalog::repositories(&listing, &shown.address, asked))
@@ -117,7 +119,7 @@ pub(super) fn page(shown: &Shown<'_>, asked: &Asked) -> Markup {
                             (state::imports(shown))
                             (state::misses(shown))
                         }
-                        (state::nodes(shown))
+                        (reach::section(shown))
                         @if shown.everything { (state::store(shown)) }
                     }
                 }
@@ -210,63 +212,6 @@ fn summary(shown: &Shown<'_>) -> Markup {
     }
 }
 
-/// What needs somebody.
-fn problems(shown: &Shown<'_>) -> Markup {
-    let facts = &shown.seen.facts;
-    let mut found: Vec<(State, Markup)> = Vec::new();
-    if facts.quarantined > 0 {
-        found.push((
-            State::Bad,
-            html! {
-                (count(facts.quarantined, "piece", "pieces")) " of content were found damaged or missing and \
-                are not served until they are brought again: "
-                code { "kubepkg mirror check" } " says which."
-            },
-        ));
-    }
-    if let Some(disk) = facts.disk.filter(|disk| disk.free < disk.size / LOW) {
-        found.push((
-            State::Warning,
-            html! {
-                "The disk has " (size(disk.free)) " of " (size(disk.size)) " left: "
-                code { "kubepkg mirror prune" } " and " code { "kubepkg mirror gc" }
-                " free what is not needed."
-            },
-        ));
-    }
-    for site in shown.sites() {
-        let said = shown.said(site);
-        let Some(until) = said.and_then(|said| said.acceptable_until) else {
-            continue;
-        };
-        let state = State::of_expiry(until, shown.now);
-        let verb = match state {
-            State::Good => continue,
-            State::Warning => "expires",
-            State::Bad => "expired",
-        };
-        found.push((
-            state,
-            html! {
-                "The index " span.name { (site.url) } " " (verb) " "
-                (distance(until, shown.now)) ": import a bundle made from a newer one."
-            },
-        ));
-    }
-    html! {
-        @if !found.is_empty() {
-            section.problems aria-labelledby="problems" {
-                h2 id="problems" { "What needs attention" }
-                ul {
-                    @for (state, text) in &found {
-                        li class=(state.class()) { (text) }
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// A time, for people and for programs.
 fn when(time: Time, now: Time) -> Markup {
     html! {
@@ -291,6 +236,78 @@ mod tests {
     use super::*;
     use crate::access::Who;
     use crate::facts::Facts;
+
+    #[test]
+    fn what_ends_a_mirror_stands_first() {
+        let now = Time::from_unix(1_796_000_000);
+        let certificate = |from: i64, until: i64| {
+            Some(Arc::new(crate::tls::Facts {
+                subject: String::new(),
+                from: now.plus(from),
+                until: now.plus(until),
+                names: Vec::new(),
+                fingerprint: String::new(),
+            }))
+        };
+        let with = |condition: Condition, facts: Facts| {
+            let seen = Seen {
+                names: Arc::new(Names::default()),
+                facts: Arc::new(facts),
+                held: Arc::default(),
+                sites: Arc::default(),
+            };
+            let reader = Reader {
+                gate: None,
+                who: Who::Nobody,
+            };
+            let shown = Shown {
+                seen: &seen,
+                wanted: &WantedTable::default(),
+                address: Address::new(None, true, None),
+                reader: &reader,
+                everything: true,
+                condition: &condition,
+                settings: true,
+                now,
+            };
+            page(&shown, &Asked::read("")).into_string()
+        };
+        let holds = |from, until| Condition {
+            certificate: certificate(from, until),
+            ..Condition::default()
+        };
+        let day = 86_400;
+        for (condition, said) in [
+            (holds(-day, SOON), None),
+            (holds(-day, 2 * day), Some("ends in 2 days")),
+            (holds(-2 * day, -day), Some("ended 24 hours ago")),
+            (holds(day, SOON * 2), Some("does not hold yet")),
+            (
+                Condition {
+                    settings: vec![("certificate", false), ("rules", true)],
+                    ..Condition::default()
+                },
+                Some("The file of the rules was changed"),
+            ),
+            (
+                Condition {
+                    writing: Some(Err("no space".to_owned())),
+                    ..Condition::default()
+                },
+                Some("Nothing can be pushed: no space."),
+            ),
+        ] {
+            let html = with(condition, Facts::default());
+            assert_eq!(html.contains("id=\"problems\""), said.is_some(), "{said:?}");
+            assert!(html.contains(said.unwrap_or_default()), "{said:?}\n{html}");
+        }
+        let facts = Facts {
+            scrub_failures: 2,
+            ..Facts::default()
+        };
+        let html = with(Condition::default(), facts);
+        assert!(html.contains("Looking for damage failed 2 times"), "{html}");
+    }
 
     #[test]
     fn what_others_wrote_is_text() {
@@ -333,9 +350,10 @@ mod tests {
         let shown = Shown {
             seen: &seen,
             wanted: &wanted,
-            address: Address::new(None, true),
+            address: Address::new(None, true, None),
             reader: &reader,
             everything: true,
+            condition: &Condition::default(),
             settings: true,
             now: Time::from_unix(1_796_000_000),
         };

@@ -1,4 +1,4 @@
-//! How the mirror is: freshness, imports, misses, settings for nodes, its store.
+//! How the mirror is: freshness, imports, misses, its store.
 
 use kubepkg_core::store::ReceiptPackage;
 use maud::{Markup, html};
@@ -199,39 +199,12 @@ pub(super) fn misses(shown: &Shown<'_>) -> Markup {
                 p.none { "Everything that was asked for is here." }
             } @else {
                 p {
-                    "What the next bundle should bring. " code { "kubepkg mirror wanted --references" }
-                    " writes the list."
+                    "What the next bundle should bring. On the mirror's host "
+                    code { "kubepkg mirror wanted --references --store DIR" } " writes the list."
                 }
                 (wide("Table of what is not here", &table))
             }
             @if more > 0 { p.more { (count(more, "more reference", "more references")) "." } }
-        }
-    }
-}
-
-/// How nodes are made to pull from here.
-pub(super) fn nodes(shown: &Shown<'_>) -> Markup {
-    let at = format!("{}/node-config", shown.address.url());
-    html! {
-        @if shown.settings {
-            section aria-labelledby="nodes" {
-                h2 id="nodes" { "Node settings" }
-                p {
-                    "With these a node pulls from this mirror under the names images already have. \
-                    They name the mirror as " span.name { (shown.address.host()) } ": open this page \
-                    under the address nodes use."
-                }
-                h3 { "containerd" }
-                p { "Where " code { "config_path" } " of containerd's registry settings points:" }
-                pre.copy { code { "curl -fsS " (at) "/containerd | tar -x -C /etc/containerd/certs.d" } }
-                h3 { "Talos" }
-                pre.copy {
-                    code {
-                        "curl -fsSo registry-mirrors.yaml " (at) "/talos\n"
-                        "talosctl patch machineconfig --nodes NODES --patch @registry-mirrors.yaml"
-                    }
-                }
-            }
         }
     }
 }
@@ -255,15 +228,17 @@ pub(super) fn store(shown: &Shown<'_>) -> Markup {
                 dt { "Damaged content" }
                 dd {
                     @match facts.quarantined {
-                        0 => "none known",
-                        n => span.bad { (count(n, "piece", "pieces")) " set aside" },
+                        None => span.none { "not known" },
+                        Some(0) => "none known",
+                        Some(n) => span.bad { (count(n, "piece", "pieces")) " set aside" },
                     }
                 }
                 dt { "All content last read" }
                 dd {
-                    @match facts.scrub.finished {
-                        Some(time) => (when(time, shown.now)),
-                        None => "not yet to the end",
+                    @match facts.scrub.as_ref().map(|scrub| scrub.finished) {
+                        Some(Some(time)) => (when(time, shown.now)),
+                        Some(None) => "not yet to the end",
+                        None => span.none { "not known" },
                     }
                 }
                 dt { "Last collection" }
@@ -274,7 +249,12 @@ pub(super) fn store(shown: &Shown<'_>) -> Markup {
                     }
                 }
                 dt { "Uploads under way" }
-                dd { (number(facts.uploads)) }
+                dd {
+                    @match facts.uploads {
+                        Some(uploads) => (number(uploads)),
+                        None => span.none { "not known" },
+                    }
+                }
                 dt { "Newest commit" }
                 dd { (shown.seen.names.sequence) }
             }
