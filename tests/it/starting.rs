@@ -177,6 +177,24 @@ fn a_check_says_what_a_start_would_do_and_leaves_no_trace() {
     assert_eq!(tree(&scratch.path("mirror")), before);
 }
 
+/// Settings are looked at before the mirror that has the port is restarted with them.
+#[test]
+fn a_port_of_the_mirror_that_serves_this_store_is_not_refused() {
+    let scratch = Scratch::new();
+    settings(&scratch, "");
+    let mirror = serve(&scratch, &["--new-store"]);
+    let host = mirror.host.clone();
+    let told = check(&scratch, &[], &["--listen", &host]).ok().stdout;
+    assert!(
+        told.contains("taken now, while a mirror serves this store"),
+        "{told}"
+    );
+    // another store is another mirror
+    let other = ["--listen", &host, "--store", "other"];
+    check(&scratch, &[], &other).fails(1, "cannot listen");
+    assert_eq!(mirror.stop().0, Some(0));
+}
+
 #[test]
 fn a_check_refuses_what_a_start_would_and_says_all_of_it_at_once() {
     let scratch = Scratch::new();

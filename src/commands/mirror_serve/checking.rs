@@ -5,8 +5,10 @@ mod places;
 mod tls;
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 
 use kubepkg_mirror::access::{AccessFiles, Gate, TokenKey};
+use kubepkg_mirror::keeper::is_kept;
 
 use super::{Arguments, cannot_listen, placed, warn_of_unknown_address};
 use crate::printer::Printer;
@@ -67,7 +69,8 @@ impl Said {
 }
 
 /// Takes each port for a moment: whether one can be had is not to be found out otherwise. All at
-/// once, as a start does.
+/// once, as a start does. Where a mirror serves this store a port that is taken is most likely its
+/// own, and free when it is restarted with the settings that are looked at here.
 fn listening(arguments: &Arguments, said: &mut Said) {
     let scheme = match arguments.tls.is_wanted() {
         true => "https",
@@ -82,6 +85,11 @@ fn listening(arguments: &Arguments, said: &mut Said) {
         };
         match std::net::TcpListener::bind(address) {
             Ok(listener) => taken.push(listener),
+            Err(error) if error.kind() == ErrorKind::AddrInUse && is_kept(&arguments.store) => {
+                let now = "taken now, while a mirror serves this store";
+                said.row("listen", format_args!("{scheme}://{address}{reach}, {now}"));
+                continue;
+            }
             Err(error) => {
                 said.refuse("listen", cannot_listen(*address, error));
                 continue;
