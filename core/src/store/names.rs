@@ -3,7 +3,7 @@
 //! [`Names::apply`] is the only place that says what a [`Change`] does. The file store uses it
 //! on its files, a server on its memory, so the two cannot drift apart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -162,6 +162,19 @@ pub struct Names {
 }
 
 impl Names {
+    /// Every digest some name stands for.
+    #[must_use]
+    pub fn contents(&self) -> HashSet<Digest> {
+        let mut contents = HashSet::new();
+        for repository in self.repositories.values() {
+            contents.extend(repository.manifests.keys().chain(repository.blobs.keys()));
+        }
+        for site in self.sites.values() {
+            contents.extend(site.files.values().map(|file| file.digest));
+        }
+        contents
+    }
+
     /// Does `change` as part of commit `number`, and says what stood there before.
     pub fn apply(&mut self, change: &Change, number: u64) -> Recorded {
         Recorded {

@@ -85,6 +85,24 @@ impl Change {
             Change::Trust { entry, .. } => Unit::Trust(entry.clone()),
         }
     }
+
+    /// The content a repository loses by it.
+    #[must_use]
+    pub fn taken(&self) -> Option<(&RepositoryName, &Digest)> {
+        match self {
+            Change::Manifest {
+                repository,
+                digest,
+                new: None,
+            }
+            | Change::Blob {
+                repository,
+                digest,
+                new: None,
+            } => Some((repository, digest)),
+            _ => None,
+        }
+    }
 }
 
 /// A change as recorded.
@@ -144,6 +162,14 @@ pub struct Record {
     pub cause: Cause,
     /// What.
     pub changes: Vec<Recorded>,
+}
+
+impl Record {
+    /// What its changes took from repositories.
+    pub fn taken(&self) -> impl Iterator<Item = (RepositoryName, Digest)> {
+        let taken = self.changes.iter().filter_map(|entry| entry.change.taken());
+        taken.map(|(name, digest)| (name.clone(), *digest))
+    }
 }
 
 /// What a site keeps of an import, for people and audits.

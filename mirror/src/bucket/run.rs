@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use kubepkg_core::Digest;
 use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{
-    Change, Claim, Collect as _, Garbage, Names, Record, StoreError, Swept, Wait,
-};
+use kubepkg_core::store::{Claim, Collect as _, Garbage, Record, StoreError, Swept, Wait};
 use kubepkg_core::time::Time;
 
 use super::state::State;
@@ -134,12 +132,7 @@ impl BucketStore {
         for number in state.imports.iter().rev().take(imports) {
             while let Some(prune) = prunes.next_if(|prune| *prune > number) {
                 let record = self.log.require(*prune).await?.record;
-                pruned.extend(
-                    record
-                        .changes
-                        .iter()
-                        .filter_map(|recorded| taken(&recorded.change)),
-                );
+                pruned.extend(record.taken());
             }
             let left = self.log.at(*number).await?;
             kept.add_without(&left.names, |name, digest| {
@@ -230,7 +223,7 @@ impl BucketStore {
         kept: &Kept,
         dry_run: bool,
     ) -> Result<Listed, StoreError> {
-        let (named, kept) = (named(&state.names), kept.contents());
+        let (named, kept) = (state.names.contents(), kept.contents());
         let mut found = Listed::default();
         let mut listed = self.bucket.list_all(keys::BLOBS);
         while let Some(some) = listed.recv().await {
@@ -280,35 +273,6 @@ fn add(swept: &mut Swept, more: Swept) {
     swept.names.extend(more.names);
     swept.contents.extend(more.contents);
     swept.waiting.extend(more.waiting);
-}
-
-/// Every digest some name stands for.
-fn named(names: &Names) -> HashSet<Digest> {
-    let mut named = HashSet::new();
-    for repository in names.repositories.values() {
-        named.extend(repository.manifests.keys().chain(repository.blobs.keys()));
-    }
-    for site in names.sites.values() {
-        named.extend(site.files.values().map(|file| file.digest));
-    }
-    named
-}
-
-/// What a change took away.
-fn taken(change: &Change) -> Option<(RepositoryName, Digest)> {
-    match change {
-        Change::Manifest {
-            repository,
-            digest,
-            new: None,
-        }
-        | Change::Blob {
-            repository,
-            digest,
-            new: None,
-        } => Some((repository.clone(), *digest)),
-        _ => None,
-    }
 }
 
 /// Whether a manifest of `name` without a tag goes: it was condemned, or all of them go.

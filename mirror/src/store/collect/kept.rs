@@ -4,9 +4,7 @@
 
 use std::collections::HashSet;
 
-use kubepkg_core::Digest;
-use kubepkg_core::name::RepositoryName;
-use kubepkg_core::store::{Cause, Change, Names, Record, StoreError};
+use kubepkg_core::store::{Cause, Names, StoreError};
 
 use super::super::layout::Layout;
 use super::super::records;
@@ -37,7 +35,9 @@ pub(super) fn states(layout: &Layout, names: &Names, imports: usize) -> Result<K
             found += 1;
         }
         if found < imports {
-            taken(&record, &mut pruned);
+            if record.cause == Cause::Prune {
+                pruned.extend(record.taken());
+            }
             if state.undo_record(&record).is_err() {
                 // and what came before cannot be told from these names any more
                 kept.damaged.insert(number);
@@ -68,26 +68,4 @@ fn whatever_was_named(layout: &Layout, newest: u64, kept: &mut Kept) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Notes what a prune took.
-fn taken(record: &Record, pruned: &mut HashSet<(RepositoryName, Digest)>) {
-    if record.cause != Cause::Prune {
-        return;
-    }
-    for recorded in &record.changes {
-        if let Change::Manifest {
-            repository,
-            digest,
-            new: None,
-        }
-        | Change::Blob {
-            repository,
-            digest,
-            new: None,
-        } = &recorded.change
-        {
-            pruned.insert((repository.clone(), *digest));
-        }
-    }
 }

@@ -229,7 +229,7 @@ fn once(
             names = opened
                 .snapshot
                 .refresh(&opened.layout, &opened.generation)?;
-            let named = named(&names);
+            let named = names.contents();
             let free = batches.iter().filter(|digest| !named.contains(*digest));
             let batch = free.map(|digest| bytes(*digest)).collect();
             add(
@@ -299,7 +299,7 @@ fn size_of(writable: &Writable, digest: &Digest) -> Option<u64> {
 
 /// Content that no name needs, and that going back to one of the last imports does.
 fn kept_for_imports(writable: &Writable, kept: &Kept, names: &Names) -> Amount {
-    let named = named(names);
+    let named = names.contents();
     let mut amount = Amount::default();
     let only_kept = kept.contents().into_iter().filter(|d| !named.contains(d));
     for size in only_kept.filter_map(|digest| writable.content.size(&digest).ok()?) {
@@ -349,18 +349,6 @@ pub(in super::super) fn contents_in(
         format!("{name}:{hex}").parse().ok()
     };
     Ok(paths.iter().filter_map(digest).collect())
-}
-
-/// Every digest some name stands for.
-fn named(names: &Names) -> HashSet<Digest> {
-    let mut named = HashSet::new();
-    for repository in names.repositories.values() {
-        named.extend(repository.manifests.keys().chain(repository.blobs.keys()));
-    }
-    for site in names.sites.values() {
-        named.extend(site.files.values().map(|file| file.digest));
-    }
-    named
 }
 
 /// Removes sets of repository files that neither the names nor a kept state needs. Answers how
