@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::store::{Collected, Collecting, FileStore, GRACE, KEEP_IMPORTS, TICK};
 use crate::told::told;
-pub use socket::{Asked, ask, is_kept};
+pub use socket::{Asked, ask};
 
 /// How often a store is collected unless said otherwise.
 pub const EVERY: Duration = Duration::from_secs(6 * 60 * 60);

@@ -113,7 +113,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUBEPKG_TLS_KEY", "tls-key", "mirror.key"),
     variable("KUBEPKG_TOKEN_KEY_FILE", "token-key-file", "token-key"),
     variable("KUBEPKG_TRUST", "trust", "trust.yaml"),
-    variable("KUBEPKG_TRUSTED_PROXY", "trusted-proxy", "10.0.0.0/8"),
+    variable("KUBEPKG_TRUSTED_PROXY", "trusted-proxy", "10.0.0.4"),
     variable(
         "KUBEPKG_URL",
         "url",

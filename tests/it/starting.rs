@@ -179,19 +179,23 @@ fn a_check_says_what_a_start_would_do_and_leaves_no_trace() {
 
 /// Settings are looked at before the mirror that has the port is restarted with them.
 #[test]
-fn a_port_of_the_mirror_that_serves_this_store_is_not_refused() {
+fn a_port_that_a_mirror_has_is_not_refused() {
     let scratch = Scratch::new();
-    settings(&scratch, "");
-    let mirror = serve(&scratch, &["--new-store"]);
-    let host = mirror.host.clone();
-    let told = check(&scratch, &[], &["--listen", &host]).ok().stdout;
-    assert!(
-        told.contains("taken now, while a mirror serves this store"),
-        "{told}"
-    );
-    // another store is another mirror
-    let other = ["--listen", &host, "--store", "other"];
-    check(&scratch, &[], &other).fails(1, "cannot listen");
+    for more in [&[][..], &["--self-signed", "x.lan"], &["--read-only"]] {
+        settings(&scratch, "");
+        let store = scratch.path("mirror").exists();
+        let new = if store { &[][..] } else { &["--new-store"] };
+        let mirror = serve(&scratch, &[more, new].concat());
+        let run = scratch.run(&[&CALL[..], &["--check", "--listen", &mirror.host], more].concat());
+        let told = run.ok().stdout;
+        assert!(told.contains("a mirror has it now"), "{told}");
+        assert_eq!(mirror.stop().0, Some(0));
+    }
+    // another program's port is refused, also while a mirror serves the store
+    let mirror = serve(&scratch, &[]);
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = other.local_addr().unwrap().to_string();
+    check(&scratch, &[], &["--listen", &busy]).fails(1, "cannot listen");
     assert_eq!(mirror.stop().0, Some(0));
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Shared;
+use super::health::UNWRITABLE;
 use crate::tls::Facts;
 
 /// How the server itself stands.
@@ -16,7 +17,8 @@ pub(crate) struct Condition {
     pub settings: Vec<(&'static str, bool)>,
     /// Wrong logins since the beginning.
     pub wrong_logins: u64,
-    /// Where clients may push: whether what they push now could be kept, and if not why.
+    /// Where the store is to be written: whether what clients push now could be kept, and if not
+    /// why.
     pub writing: Option<Result<(), String>>,
 }
 
@@ -34,6 +36,7 @@ impl Condition {
             wrong_logins = gate.wrong_logins();
         }
         let writing = match &shared.push {
+            _ if shared.unwritable => Some(Err(UNWRITABLE.to_owned())),
             None => None,
             Some(_) => {
                 let why = Arc::clone(&shared.readiness).why_not(shared).await;

@@ -20,7 +20,7 @@ const COUNTS: Duration = Duration::from_secs(5);
 
 /// Why a server is not ready whose store could not be opened for writing. It reads on, and who
 /// set it up expects more of it.
-const UNWRITABLE: &str = "the store could not be opened for writing when the mirror was started: \
+pub(super) const UNWRITABLE: &str = "the store could not be opened for writing when the mirror was started: \
      its log says why; start it again when that is mended, or with the setting readOnly";
 
 /// Whether the store could be written lately.

@@ -125,12 +125,6 @@ fn whole(error: &StoreError) -> String {
     text
 }
 
-/// Whether a process serves the store at `root` for writing.
-#[must_use]
-pub fn is_kept(root: &Path) -> bool {
-    File::open(root).is_ok_and(|folder| UnixStream::connect(short(&folder)).is_ok())
-}
-
 /// Asks the process that serves the store at `root` to collect. `None` when none does. Waits
 /// until it is done.
 pub fn ask(root: &Path, asked: &Asked) -> io::Result<Option<Collected>> {

@@ -20,7 +20,7 @@ const WAITING: usize = 128 * 1024;
 const HANDSHAKE: u8 = 22;
 
 /// What a client is told that does not speak TLS.
-const NO_TLS: &str = r#"{"errors":[{"code":"UNSUPPORTED","message":"this mirror speaks TLS and this request came without it; use https:// and no setting like plain-http or insecure"}]}"#;
+pub(super) const NO_TLS: &str = r#"{"errors":[{"code":"UNSUPPORTED","message":"this mirror speaks TLS and this request came without it; use https:// and no setting like plain-http or insecure"}]}"#;
 
 /// A connection's bytes.
 #[derive(Debug)]

@@ -552,6 +552,13 @@ async fn a_mirror_that_cannot_write_though_it_should_is_not_ready() {
     assert_eq!(got.status, 503);
     let reason = got.json()["reason"].to_string();
     assert!(reason.contains("opened for writing"), "{reason}");
+    // and so it stands in what alerts are made of
+    let metrics = site.get("/metrics").await.body;
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    assert!(
+        metrics.contains("kubepkg_mirror_store_writable 0\n"),
+        "{metrics}"
+    );
     for path in ["/healthz", "/livez", "/v2/"] {
         assert_eq!(site.get(path).await.status, 200, "{path}");
     }

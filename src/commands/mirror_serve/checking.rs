@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 
 use kubepkg_mirror::access::{AccessFiles, Gate, TokenKey};
-use kubepkg_mirror::keeper::is_kept;
+use kubepkg_mirror::serve::is_mirror;
 
 use super::{Arguments, cannot_listen, placed, warn_of_unknown_address};
 use crate::printer::Printer;
@@ -69,8 +69,8 @@ impl Said {
 }
 
 /// Takes each port for a moment: whether one can be had is not to be found out otherwise. All at
-/// once, as a start does. Where a mirror serves this store a port that is taken is most likely its
-/// own, and free when it is restarted with the settings that are looked at here.
+/// once, as a start does. One that a mirror has is free when that is restarted, and its settings are
+/// looked at before.
 fn listening(arguments: &Arguments, said: &mut Said) {
     let scheme = match arguments.tls.is_wanted() {
         true => "https",
@@ -85,8 +85,8 @@ fn listening(arguments: &Arguments, said: &mut Said) {
         };
         match std::net::TcpListener::bind(address) {
             Ok(listener) => taken.push(listener),
-            Err(error) if error.kind() == ErrorKind::AddrInUse && is_kept(&arguments.store) => {
-                let now = "taken now, while a mirror serves this store";
+            Err(error) if error.kind() == ErrorKind::AddrInUse && is_mirror(*address) => {
+                let now = "a mirror has it now, and has to end first";
                 said.row("listen", format_args!("{scheme}://{address}{reach}, {now}"));
                 continue;
             }

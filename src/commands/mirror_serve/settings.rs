@@ -58,7 +58,7 @@ pub struct LoginFlags {
     /// one address; by default the file `token-key` in the store, which is made
     #[arg(help_heading = LOGINS, long, value_name = "FILE")]
     pub token_key_file: Option<PathBuf>,
-    /// Proxy (address, or network as 10.0.0.0/8) whose X-Forwarded-For and X-Forwarded-Proto count
+    /// Proxy (its address, or a network of proxies alone) whose X-Forwarded-For and X-Forwarded-Proto count
     /// (repeatable)
     #[arg(help_heading = LOGINS, long, value_name = "ADDRESS[/BITS]")]
     pub trusted_proxy: Vec<Network>,
