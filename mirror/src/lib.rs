@@ -17,6 +17,7 @@ pub mod keeper;
 pub mod manage;
 pub mod metrics;
 pub mod namespace;
+mod owner;
 pub mod route;
 pub mod serve;
 pub mod sink;

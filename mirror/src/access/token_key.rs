@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use super::error::AccessError;
 use super::token::random_key;
 use crate::changes::read_bounded;
+use crate::owner;
 use crate::told::told;
 
 /// Longest file that is read: a secret has some dozen characters.
@@ -123,14 +124,8 @@ fn make(path: &Path) -> Result<(), AccessError> {
         .tempfile_in(folder)
         .map_err(failed())?;
     made.write_all(text.as_bytes()).map_err(failed())?;
-    let (above, own) = (
-        fs::metadata(folder).map_err(failed())?,
-        made.as_file().metadata().map_err(failed())?,
-    );
-    if (above.uid(), above.gid()) != (own.uid(), own.gid()) {
-        std::os::unix::fs::chown(made.path(), Some(above.uid()), Some(above.gid()))
-            .map_err(failed())?;
-    }
+    let above = fs::metadata(folder).map_err(failed())?;
+    owner::give(made.as_file(), above.uid(), above.gid()).map_err(failed())?;
     made.as_file().sync_all().map_err(failed())?;
     match made.persist_noclobber(path) {
         Ok(_) => {}

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::AccessError;
 use super::passwords::{self, MAX_PASSWORD, Passwords, check_name};
 use crate::changes::read_bounded;
+use crate::owner;
 
 /// Rounds of a new password, as a power of two: about a tenth of a second.
 const NEW_COST: u32 = 10;
@@ -125,11 +126,7 @@ impl Users {
             .tempfile_in(folder)
             .map_err(failed())?;
         made.write_all(text.as_bytes()).map_err(failed())?;
-        let owned = made.as_file().metadata().map_err(failed())?;
-        if owned.uid() != like.uid() || owned.gid() != like.gid() {
-            std::os::unix::fs::chown(made.path(), Some(like.uid()), Some(like.gid()))
-                .map_err(failed())?;
-        }
+        owner::give(made.as_file(), like.uid(), like.gid()).map_err(failed())?;
         made.as_file()
             .set_permissions(fs::Permissions::from_mode(mode))
             .map_err(failed())?;

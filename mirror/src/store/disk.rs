@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use kubepkg_core::store::StoreError;
-use rustix::fs::{CWD, Gid, RenameFlags, Uid};
+use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
+
+use crate::owner;
 
 /// Makes a [`StoreError::Io`] of a system error.
 pub(super) fn failed(
@@ -97,7 +99,7 @@ impl Disk {
     /// Makes a folder that may be there already.
     pub(super) fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
         match DirBuilder::new().mode(self.folder_mode).create(path) {
-            Ok(()) => File::open(path)
+            Ok(()) => owner::open_folder(path)
                 .map_err(failed("open", path))
                 .and_then(|folder| self.dress(&folder, path, self.folder_mode))
                 .inspect_err(|_| {
@@ -148,13 +150,8 @@ impl Disk {
 
     /// Gives what is no file, a socket, the root's owner and the mode of its files.
     pub(super) fn dress_path(&self, path: &Path) -> Result<(), StoreError> {
-        let now = fs::metadata(path).map_err(failed("look at", path))?;
-        if now.uid() != self.uid || now.gid() != self.gid {
-            std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
-                .map_err(failed("change the owner of", path))?;
-        }
-        fs::set_permissions(path, fs::Permissions::from_mode(self.file_mode))
-            .map_err(failed("change the mode of", path))
+        owner::give_socket(path, self.uid, self.gid, self.file_mode)
+            .map_err(failed("change the owner and mode of", path))
     }
 
     fn settled(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
@@ -166,23 +163,19 @@ impl Disk {
     /// Gives what was just made the root's owner and mode.
     fn dress(&self, file: &File, path: &Path, mode: u32) -> Result<(), StoreError> {
         let now = file.metadata().map_err(failed("look at", path))?;
-        if now.uid() != self.uid || now.gid() != self.gid {
-            let uid = (now.uid() != self.uid).then(|| Uid::from_raw(self.uid));
-            let gid = (now.gid() != self.gid).then(|| Gid::from_raw(self.gid));
-            rustix::fs::fchown(file, uid, gid).map_err(|e| match e {
-                Errno::PERM => StoreError::Unusable {
-                    path: path.to_owned(),
-                    why: format!(
-                        "the store belongs to user {} and group {}, and this process cannot give \
-                         files to them; run it as that user, or as root",
-                        self.uid, self.gid
-                    ),
-                },
-                e => failed("change the owner of", path)(e.into()),
-            })?;
-        }
+        let given = owner::give(file, self.uid, self.gid).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => StoreError::Unusable {
+                path: path.to_owned(),
+                why: format!(
+                    "the store belongs to user {} and group {}, and this process cannot give \
+                     files to them; run it as that user, or as root",
+                    self.uid, self.gid
+                ),
+            },
+            _ => failed("change the owner of", path)(e),
+        })?;
         // chown takes set-id bits away, umask took others
-        if now.mode() & FOLDER_BITS != mode || now.uid() != self.uid || now.gid() != self.gid {
+        if given || now.mode() & FOLDER_BITS != mode {
             file.set_permissions(fs::Permissions::from_mode(mode))
                 .map_err(failed("change the mode of", path))?;
         }

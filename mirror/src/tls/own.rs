@@ -22,6 +22,7 @@ use super::error::TlsError;
 use super::facts::Facts;
 use super::files::{TlsFiles, certificates, load};
 use crate::changes::read_bounded;
+use crate::owner;
 
 /// Years a CA holds: longer than any site stays as it is.
 const CA_YEARS: i32 = 30;
@@ -136,7 +137,9 @@ impl Own {
     /// several processes at once.
     pub fn renew(&self, now: Time) -> Result<Made, TlsError> {
         match DirBuilder::new().mode(0o700).create(&self.folder) {
-            Ok(()) => self.give(&self.folder)?,
+            Ok(()) => owner::open_folder(&self.folder)
+                .and_then(|folder| self.give(&folder))
+                .map_err(TlsError::write(FOLDER, &self.folder))?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(TlsError::write(FOLDER, &self.folder)(error)),
         }
@@ -280,7 +283,7 @@ impl Own {
             .set_permissions(fs::Permissions::from_mode(mode))
             .map_err(failed())?;
         file.as_file().sync_all().map_err(failed())?;
-        self.give(file.path())?;
+        self.give(file.as_file()).map_err(failed())?;
         let there = match replace {
             true => file.persist(&path).map(|_| true).map_err(|e| e.error),
             false => match file.persist_noclobber(&path) {
@@ -297,19 +300,12 @@ impl Own {
 
     /// Gives what was made to the owner of the folder around all of it: a mirror may be set up
     /// by root and run as somebody else.
-    fn give(&self, path: &Path) -> Result<(), TlsError> {
+    fn give(&self, made: &fs::File) -> io::Result<()> {
         let Some(above) = self.folder.parent() else {
             return Ok(());
         };
-        let failed = || TlsError::write("the mirror's certificate", path);
-        let (above, made) = (
-            fs::metadata(above).map_err(failed())?,
-            fs::metadata(path).map_err(failed())?,
-        );
-        if above.uid() == made.uid() && above.gid() == made.gid() {
-            return Ok(());
-        }
-        std::os::unix::fs::chown(path, Some(above.uid()), Some(above.gid())).map_err(failed())
+        let above = fs::metadata(above)?;
+        owner::give(made, above.uid(), above.gid()).map(drop)
     }
 }
 

@@ -215,7 +215,7 @@ fn keep(writable: &Writable, path: &Path) -> Result<(), StoreError> {
 fn give_back(writable: &Writable, finding: &Finding) -> Option<String> {
     let path = absolute(&writable.layout, finding);
     let (uid, gid) = writable.disk.owner();
-    std::os::unix::fs::lchown(path, Some(uid), Some(gid)).ok()?;
+    crate::owner::give_entry(&path, uid, gid).ok()?;
     Some(format!("given to user {uid} and group {gid}"))
 }
 
