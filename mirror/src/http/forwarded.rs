@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use http::HeaderMap;
-use http::header::HeaderName;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, header::GetAll};
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -84,17 +84,15 @@ pub(super) fn way(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[Network]
     }
     // each proxy appends whom it saw, so one goes back as long as it is a proxy who says so
     let mut client = peer;
-    let lines = headers.get_all(FOR).iter().rev();
-    let hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
-    for hop in hops.take(MAX_HOPS) {
-        match (client.is_some_and(is_trusted), address(hop)) {
+    for hop in parts_from_the_end(&headers.get_all(FOR)).take(MAX_HOPS) {
+        match (client.is_some_and(is_trusted), hop.and_then(address)) {
             (true, Some(before)) => client = Some(before),
             _ => break,
         }
     }
-    let said = headers.get_all(PROTO).iter();
-    let said = said.flat_map(|line| line.to_str().unwrap_or_default().split(','));
-    let said: Vec<&str> = said.map(str::trim).take(MAX_HOPS).collect();
+    let lines = headers.get_all(PROTO);
+    let said = parts_from_the_end(&lines).take(MAX_HOPS).flatten();
+    let said: Vec<&str> = said.map(str::trim).collect();
     let says = |scheme: &str| said.iter().any(|one| one.eq_ignore_ascii_case(scheme));
     Way {
         client,
@@ -106,6 +104,16 @@ pub(super) fn way(peer: Option<IpAddr>, headers: &HeaderMap, trusted: &[Network]
             (false, false) => None,
         },
     }
+}
+
+/// What stands between commas, the last first. A part that is no text is `None` and the others
+/// count: a client may send any bytes before what its proxy appends.
+fn parts_from_the_end<'h>(
+    lines: &GetAll<'h, HeaderValue>,
+) -> impl Iterator<Item = Option<&'h str>> + use<'h> {
+    let lines = lines.iter().rev();
+    let parts = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    parts.map(|part| std::str::from_utf8(part).ok())
 }
 
 /// An address with or without a port.
@@ -125,11 +133,12 @@ fn address(hop: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    fn of(peer: &str, lines: &[(HeaderName, &str)]) -> Way {
+    fn of<V: AsRef<[u8]>>(peer: &str, lines: &[(HeaderName, V)]) -> Way {
         let trusted = ["10.0.0.0/8", "fd00::/64", "192.0.2.7"].map(|n| n.parse().unwrap());
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.append(name, value.parse().unwrap());
+            let value = HeaderValue::from_bytes(value.as_ref()).unwrap();
+            headers.append(name, value);
         }
         way(Some(peer.parse().unwrap()), &headers, &trusted)
     }
@@ -162,6 +171,20 @@ mod tests {
         }
         let lines = [(FOR, "198.51.100.4"), (FOR, "10.0.0.2")];
         assert_eq!(of("10.0.0.1", &lines).client, "198.51.100.4".parse().ok());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_hide_nothing_a_proxy_appended() {
+        for (said, want) in [
+            (&b"\xff, 198.51.100.4"[..], "198.51.100.4"),
+            (b"\xff,\xff", "10.0.0.1"),
+            (b"\xff", "10.0.0.1"),
+            (b"198.51.100.4, \xff, 10.0.0.2", "10.0.0.2"),
+        ] {
+            let way = of("10.0.0.1", &[(FOR, said), (PROTO, b"\xff, https")]);
+            assert_eq!(way.client, want.parse().ok(), "{said:?}");
+            assert_eq!(way.tls, Some(true));
+        }
     }
 
     #[test]
