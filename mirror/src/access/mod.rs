@@ -180,6 +180,7 @@ impl Checks {
 struct Unread {
     users: AtomicBool,
     rules: AtomicBool,
+    token_key: AtomicBool,
 }
 
 impl std::fmt::Debug for Gate {
@@ -250,10 +251,15 @@ impl Gate {
         self.checks.wrong.load(Ordering::Relaxed)
     }
 
-    /// Whether the files of users, and of rules, were changed and cannot be used.
-    pub fn unread(&self) -> (bool, bool) {
+    /// The files that are read again, by what is in them; and whether they were changed and
+    /// cannot be used.
+    pub fn unread(&self) -> [(&'static str, bool); 3] {
         let is = |unread: &AtomicBool| unread.load(Ordering::Relaxed);
-        (is(&self.unread.users), is(&self.unread.rules))
+        [
+            ("users", is(&self.unread.users)),
+            ("rules", is(&self.unread.rules)),
+            ("token key", is(&self.unread.token_key)),
+        ]
     }
 
     /// Whether anybody at all may write somewhere.
@@ -294,9 +300,11 @@ impl Gate {
         let Unread {
             users: no_users,
             rules: no_rules,
+            token_key: no_key,
         } = &self.unread;
         no_users.store(passwords.is_err(), Ordering::Relaxed);
         no_rules.store(rules.is_err(), Ordering::Relaxed);
+        no_key.store(key.is_err(), Ordering::Relaxed);
         let mut errors = Vec::new();
         let mut now = self
             .settings
@@ -334,7 +342,7 @@ impl Gate {
         let read = self.reload();
         if read.is_ok() || !again {
             let users = self.users().len();
-            tracing::warn!(users, "users and rules were read again");
+            tracing::warn!(users, "users, rules and the token key were read again");
             for doubt in self.doubts() {
                 tracing::warn!(what = %told(&doubt), "the rules name what is not there");
             }
@@ -345,7 +353,7 @@ impl Gate {
         for error in errors.iter().filter(|_| !again) {
             tracing::error!(
                 error = %told(error),
-                "the changed users or rules cannot be used; those before go on"
+                "the changed users, rules or token key cannot be used; those before go on"
             );
         }
         false

@@ -31,8 +31,7 @@ impl Condition {
         }
         let mut wrong_logins = 0;
         if let Some(gate) = &shared.gate {
-            let (users, rules) = gate.unread();
-            settings.extend([("users", users), ("rules", rules)]);
+            settings.extend(gate.unread());
             wrong_logins = gate.wrong_logins();
         }
         let writing = match &shared.push {
