@@ -373,19 +373,28 @@ impl Gate {
         credentials: &Credentials,
         address: Option<IpAddr>,
     ) -> Result<Who, NotThem> {
+        self.judge(&self.settings(), credentials, address).await
+    }
+
+    /// The same, by these settings.
+    async fn judge(
+        &self,
+        settings: &Settings,
+        credentials: &Credentials,
+        address: Option<IpAddr>,
+    ) -> Result<Who, NotThem> {
         match credentials {
             Credentials::None => Ok(Who::Nobody),
             Credentials::Unreadable => Err(NotThem::Unreadable),
-            Credentials::Token(token) => self.bearer(token, Time::now()),
+            Credentials::Token(token) => Gate::bearer(settings, token, Time::now()),
             Credentials::Password { user, password } => {
-                let nowhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-                self.login(user, password, address.unwrap_or(nowhere)).await
+                let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+                self.login(settings, user, password, address).await
             }
         }
     }
 
-    fn bearer(&self, token: &str, now: Time) -> Result<Who, NotThem> {
-        let settings = self.settings();
+    fn bearer(settings: &Settings, token: &str, now: Time) -> Result<Who, NotThem> {
         let bearer = settings.tokens.check(token, now).ok_or(NotThem::Token)?;
         let Some(user) = &bearer.user else {
             return Ok(Who::Nobody);
@@ -398,8 +407,13 @@ impl Gate {
         }
     }
 
-    async fn login(&self, user: &str, password: &str, address: IpAddr) -> Result<Who, NotThem> {
-        let settings = self.settings();
+    async fn login(
+        &self,
+        settings: &Settings,
+        user: &str,
+        password: &str,
+        address: IpAddr,
+    ) -> Result<Who, NotThem> {
         let Some(passwords) = &settings.passwords else {
             return Err(NotThem::Wrong);
         };
@@ -467,9 +481,15 @@ impl Gate {
         turns.acquire_owned().await.map_err(|_| soon)
     }
 
-    /// A token for somebody.
-    pub fn token(&self, who: &Who) -> String {
+    /// A token for who has sent these credentials from `address`. It is one of the password that
+    /// was shown: where the user has another one meanwhile it counts for nothing.
+    pub async fn token(
+        &self,
+        credentials: &Credentials,
+        address: Option<IpAddr>,
+    ) -> Result<String, NotThem> {
         let settings = self.settings();
+        let who = self.judge(&settings, credentials, address).await?;
         let version = who.user().and_then(|user| {
             let passwords = settings.passwords.as_ref()?;
             passwords.version(user)
@@ -478,7 +498,8 @@ impl Gate {
             user: who.user().map(str::to_owned),
             version: version.unwrap_or_default(),
         };
-        settings.tokens.make(&bearer, Time::now())
+        // the key may have changed as well, and only the new one is of use
+        Ok(self.settings().tokens.make(&bearer, Time::now()))
     }
 }
 

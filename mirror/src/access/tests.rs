@@ -18,6 +18,12 @@ fn gate(folder: &Path, failures: u32) -> Gate {
     Gate::open(files, false, failures).unwrap()
 }
 
+/// A token of somebody who shows the right password.
+async fn token_of(gate: &Gate, user: &str) -> Credentials {
+    let shown = Credentials::password(user, "right");
+    Credentials::Token(gate.token(&shown, None).await.unwrap())
+}
+
 /// What was changed and cannot be used.
 fn unread(gate: &Gate) -> Vec<&'static str> {
     let unread = gate.unread().into_iter().filter(|(_, unread)| *unread);
@@ -64,7 +70,8 @@ async fn a_token_counts_until_its_user_changes() {
     let gate = gate(folder.path(), 20);
     let alice = Who::User("alice".into());
     let of = |token: String| Credentials::Token(token);
-    let (token, nobody) = (of(gate.token(&alice)), of(gate.token(&Who::Nobody)));
+    let token = token_of(&gate, "alice").await;
+    let nobody = of(gate.token(&Credentials::None, None).await.unwrap());
     assert_eq!(gate.who(&token, None).await, Ok(alice));
     assert_eq!(gate.who(&nobody, None).await, Ok(Who::Nobody));
     fs::write(&users, line("alice") + &line("bob")).unwrap();
@@ -74,6 +81,27 @@ async fn a_token_counts_until_its_user_changes() {
     assert_eq!(gate.who(&nobody, None).await, Ok(Who::Nobody));
     let got = gate.who(&of("x.y".to_owned()), None).await;
     assert_eq!(got, Err(NotThem::Token));
+}
+
+#[tokio::test]
+async fn a_token_is_none_of_a_password_that_came_while_the_old_one_was_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let users = folder.path().join("users");
+    fs::write(&users, line("alice")).unwrap();
+    let gate = gate(folder.path(), 20);
+    let all = u32::try_from(gate.turns.available_permits()).unwrap();
+    let busy = gate.turns.acquire_many(all).await.unwrap();
+    let shown = Credentials::password("alice", "right");
+    // it waits for its turn; then the password changes
+    let change = async {
+        let new = bcrypt::hash("another", 4).unwrap();
+        fs::write(&users, format!("alice:{new}\n")).unwrap();
+        gate.reload().unwrap();
+        drop(busy);
+    };
+    let (token, ()) = tokio::join!(gate.token(&shown, None), change);
+    let token = Credentials::Token(token.unwrap());
+    assert_eq!(gate.who(&token, None).await, Err(NotThem::Token));
 }
 
 #[tokio::test]
@@ -116,7 +144,7 @@ async fn a_token_counts_at_every_mirror_with_the_same_key_and_after_a_restart() 
         open(TokenKey::Made(key.clone())),
     );
     let alice = Who::User("alice".into());
-    let token = Credentials::Token(one.token(&alice));
+    let token = token_of(&one, "alice").await;
     for gate in [&one, &two, &open(TokenKey::Given(key.clone()))] {
         assert_eq!(gate.who(&token, None).await, Ok(alice.clone()));
     }
@@ -133,7 +161,7 @@ async fn a_token_counts_at_every_mirror_with_the_same_key_and_after_a_restart() 
     for gate in [&again, &two] {
         assert_eq!(gate.who(&token, None).await, Err(NotThem::Token));
     }
-    let token = Credentials::Token(two.token(&alice));
+    let token = token_of(&two, "alice").await;
     assert_eq!(again.who(&token, None).await, Ok(alice.clone()));
     // one that cannot be used leaves the one before
     fs::write(&key, "short").unwrap();
@@ -208,7 +236,7 @@ async fn a_user_whom_rules_name_goes_as_others_do() {
     assert!(gate.doubts().is_empty());
     let bob = Who::User("bob".into());
     assert_eq!(try_login(&gate, "bob", "right", 1).await, Ok(bob.clone()));
-    let token = Credentials::Token(gate.token(&bob));
+    let token = token_of(&gate, "bob").await;
 
     Users::at(users.clone()).remove("bob").unwrap();
     gate.reload().unwrap();

@@ -222,11 +222,10 @@ pub(super) async fn token(shared: &Shared, asking: &Asking, body: Body) -> Respo
         let error = unauthorized(shared, asking, message.to_owned(), "");
         return error.into_response();
     }
-    let who = match gate.who(&credentials, asking.way.client).await {
-        Ok(who) => who,
+    let token = match gate.token(&credentials, asking.way.client).await {
+        Ok(token) => token,
         Err(why) => return not_them(shared, asking, &why).into_response(),
     };
-    let token = gate.token(&who);
     let mut response = json_answer(
         asking,
         &json!({
