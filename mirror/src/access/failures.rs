@@ -19,9 +19,13 @@ const MAX_COUNTS: usize = 20_000;
 /// somebody who mistypes never notices.
 pub const PER_MINUTE: u32 = 20;
 
-/// As many times as many for all names of an address together. More would let one address take
-/// the processors for itself: a look at a password takes a tenth of a second.
+/// As many times as many for all names of an address together.
 const ALL_NAMES: f64 = 10.0;
+
+/// And no more than these, however many a name may have: a look at a password takes a tenth of a
+/// second, so with 200 in a minute one address has a third of a processor and leaves room among
+/// the logins that wait for one.
+const MOST_FOR_ALL_NAMES: f64 = 200.0;
 
 /// What is counted: wrong logins of an address, for one name (its hash under a key of this
 /// process, so that a count has one size) or for all.
@@ -60,7 +64,7 @@ impl Failures {
         let address = group(address);
         [
             ((address, Some(self.names.hash_one(user))), all),
-            ((address, None), all * ALL_NAMES),
+            ((address, None), (all * ALL_NAMES).min(MOST_FOR_ALL_NAMES)),
         ]
     }
 
@@ -171,15 +175,17 @@ mod tests {
 
     #[test]
     fn one_password_with_every_name_has_an_end() {
-        let failures = Failures::new(3);
         let (now, address) = (Instant::now(), IpAddr::from([10, 0, 0, 1]));
-        let tried = (0..100).take_while(|n| {
-            let name = format!("user-{n}");
-            let may = failures.wait(address, &name, now).is_none();
-            failures.note(address, &name, now);
-            may
-        });
-        assert_eq!(tried.count(), 30);
+        for (per_minute, want) in [(3, 30), (20, 200), (1000, 200)] {
+            let failures = Failures::new(per_minute);
+            let tried = (0..1000).take_while(|n| {
+                let name = format!("user-{n}");
+                let may = failures.wait(address, &name, now).is_none();
+                failures.note(address, &name, now);
+                may
+            });
+            assert_eq!(tried.count(), want, "{per_minute}");
+        }
     }
 
     #[test]
