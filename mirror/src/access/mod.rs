@@ -169,9 +169,11 @@ struct Checks {
 }
 
 impl Checks {
+    /// Counts a wrong login and says so.
     fn failed(&self, address: IpAddr, user: &str) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
         self.failures.note(address, user, Instant::now());
+        tracing::warn!(user = %kubepkg_core::error::shown(user), %address, "wrong login");
     }
 }
 
@@ -445,10 +447,11 @@ impl Gate {
         let (compared, checks) = (compared.to_owned(), Arc::clone(checks));
         let name = user.to_owned();
         let shown = zeroize::Zeroizing::new(password.to_owned());
+        let span = tracing::Span::current();
         // It goes on when the client does not wait for it. The turn is held and a wrong password
-        // is noted all the same, or hanging up would get around both.
+        // is noted and logged all the same, or hanging up would get around that.
         let checked = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let (_turn, _request) = (turn, span.enter());
             let right = bcrypt::verify(shown.as_bytes(), &compared).unwrap_or(false);
             match login {
                 Some(login) if right => checks.verified.remember(login, Instant::now()),
@@ -456,11 +459,10 @@ impl Gate {
             }
             login.is_some() && right
         });
-        if checked.await.unwrap_or(false) {
-            return them();
+        match checked.await.unwrap_or(false) {
+            true => them(),
+            false => Err(NotThem::Wrong),
         }
-        tracing::warn!(user = %kubepkg_core::error::shown(user), %address, "wrong login");
-        Err(NotThem::Wrong)
     }
 
     /// Waits for a processor.
