@@ -141,23 +141,30 @@ pub(super) fn refused(
         Action::Delete => ("deleting from", "delete from", "pull,push,delete"),
     };
     let shown = crate::route::shown(repository);
-    match asking.who.user() {
-        None if shared.gate.as_ref().is_some_and(|gate| gate.has_logins()) => {
-            // the path of a file need not be a name, and must not end what it stands in
-            let scope = match repository.parse::<RepositoryName>() {
-                Ok(name) => format!("repository:{name}:{actions}"),
-                Err(_) => String::new(),
-            };
-            let message = format!("{doing} {shown} needs a login");
-            unauthorized(shared, asking, message, &scope)
-        }
-        user => {
-            let user = user.unwrap_or("nobody");
-            let message = format!("{user} may not {may} {shown}; the rules of this mirror say who");
-            let detail = json!({"name": shown, "action": may});
-            ApiError::new(StatusCode::FORBIDDEN, Code::Denied, message, detail)
-        }
+    if login_helps(shared, asking) {
+        // the path of a file need not be a name, and must not end what it stands in
+        let scope = match repository.parse::<RepositoryName>() {
+            Ok(name) => format!("repository:{name}:{actions}"),
+            Err(_) => String::new(),
+        };
+        let message = format!("{doing} {shown} needs a login");
+        return unauthorized(shared, asking, message, &scope);
     }
+    let user = asking.who.user().unwrap_or("nobody");
+    let message = format!("{user} may not {may} {shown}; the rules of this mirror say who");
+    forbidden(message, json!({"name": shown, "action": may}))
+}
+
+/// Whether who may not do something could log in and be somebody who may: then that is what it
+/// is told (401), and else that it may not (403).
+fn login_helps(shared: &Shared, asking: &Asking) -> bool {
+    let has_logins = shared.gate.as_ref().is_some_and(|gate| gate.has_logins());
+    has_logins && asking.who.user().is_none()
+}
+
+/// 403.
+fn forbidden(message: String, detail: serde_json::Value) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, Code::Denied, message, detail)
 }
 
 /// Whether everybody may read everything, so that nobody need be asked.
@@ -174,8 +181,13 @@ pub(super) fn demand_somebody(shared: &Shared, asking: &Asking) -> Result<(), Ap
     if reads_are_open(shared) || asking.who.user().is_some() {
         return Ok(());
     }
-    let message = "not everybody may read from this mirror: log in".to_owned();
-    Err(unauthorized(shared, asking, message, ""))
+    if login_helps(shared, asking) {
+        let message = "not everybody may read from this mirror: log in".to_owned();
+        return Err(unauthorized(shared, asking, message, ""));
+    }
+    let message = "not everybody may read from this mirror, and it has no users who could log in";
+    let detail = json!({"path": crate::route::shown(asking.path())});
+    Err(forbidden(message.to_owned(), detail))
 }
 
 /// Whether this client may read a repository.

@@ -1,5 +1,6 @@
 //! Logins and rules: who may read, push, delete and mount, and what others are told.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,10 +31,7 @@ fn gate(rules: &str) -> Arc<Gate> {
 fn gate_with(rules: &str, token_key: TokenKey) -> Arc<Gate> {
     // read once; nothing here changes them
     let settings = tempfile::tempdir().unwrap();
-    let (users, access) = (
-        settings.path().join("users"),
-        settings.path().join("access"),
-    );
+    let users = settings.path().join("users");
     let lines: String = ["alice", "bob"]
         .map(|user| {
             format!(
@@ -43,11 +41,21 @@ fn gate_with(rules: &str, token_key: TokenKey) -> Arc<Gate> {
         })
         .concat();
     std::fs::write(&users, lines).unwrap();
+    gate_of(settings.path(), Some(users), rules, token_key)
+}
+
+fn gate_of(
+    settings: &Path,
+    passwords: Option<PathBuf>,
+    rules: &str,
+    token_key: TokenKey,
+) -> Arc<Gate> {
+    let access = settings.join("access");
     std::fs::write(&access, format!("{HEAD}{rules}")).unwrap();
     let files = AccessFiles {
-        passwords: Some(users),
+        passwords,
         users: None,
-        rules: Some(access.clone()),
+        rules: Some(access),
         token_key,
     };
     Arc::new(Gate::open(files, false, 5).unwrap())
@@ -593,6 +601,19 @@ async fn nobody_reads_without_a_login_where_that_is_said() {
     }
     for open in ["/healthz", "/readyz", "/livez"] {
         assert_eq!(site.get(open).await.status, 200, "{open}");
+    }
+}
+
+#[tokio::test]
+async fn where_there_are_no_users_nobody_is_asked_to_log_in() {
+    let settings = tempfile::tempdir().unwrap();
+    let rules = "anonymous: none\n";
+    let gate = gate_of(settings.path(), None, rules, TokenKey::Memory);
+    let site = Site::gated(tempfile::tempdir().unwrap(), gate).await;
+    for target in ["/", "/metrics", "/files/a", "/v2/a/tags/list"] {
+        let got = ask(&site, None, "GET", target, b"").await;
+        refused(&got, 403, "DENIED");
+        assert!(got.header("www-authenticate").is_none(), "{target}");
     }
 }
 
