@@ -249,16 +249,15 @@ impl Log {
         let (log, before) = (Arc::clone(self), Arc::clone(before));
         let task = self.bucket.spawn(async move {
             let mut prepared = prepared;
-            let written = log.write(&before, &prepared.entry).await;
-            if matches!(
-                written,
-                Ok(Offer::Done(_)) | Err(StoreError::Unsettled { .. })
-            ) {
-                prepared.stays();
-            }
-            Ok(match written? {
+            // whatever goes wrong from here on, a commit may name its text; what none names is
+            // swept
+            let apart = prepared.stays();
+            Ok(match log.write(&before, &prepared.entry).await? {
                 Offer::Done(state) => Offer::Done(state),
-                Offer::Conflict(state, faster) => Offer::Conflict(state, (prepared, faster)),
+                Offer::Conflict(state, faster) => {
+                    prepared.goes(apart);
+                    Offer::Conflict(state, (prepared, faster))
+                }
             })
         });
         match task.await {
@@ -282,7 +281,15 @@ impl Log {
                 Ok(false) => {
                     // perhaps this one, written by a request whose answer was lost
                     let (there, next) = tokio::join!(self.require(number), self.entry(number + 1));
-                    let there = there?;
+                    let there = match there {
+                        Ok(there) => there,
+                        // a newer kubepkg wrote that one, so it is not this one
+                        Err(error @ StoreError::Unusable { .. }) => return Err(error),
+                        Err(error) => {
+                            let source = Box::new(error);
+                            return Err(StoreError::Unsettled { number, source });
+                        }
+                    };
                     if there.by == entry.by {
                         return Ok(Offer::Done(self.wrote(before, entry)));
                     }

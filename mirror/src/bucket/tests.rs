@@ -39,6 +39,8 @@ struct Faulty {
     lose: AtomicBool,
     /// Records are not written, and nobody says why.
     refuse: AtomicBool,
+    /// So many of the next reads of records fail.
+    mute: AtomicUsize,
     reads: AtomicUsize,
     /// Reads of content: all, those under way, and the most there were at once.
     blobs: [AtomicUsize; 3],
@@ -103,6 +105,11 @@ impl ObjectStore for Faulty {
     ) -> object_store::Result<GetResult> {
         if location.as_ref().starts_with(keys::COMMITS) {
             self.reads.fetch_add(1, Ordering::SeqCst);
+            let order = Ordering::SeqCst;
+            let left = |left: usize| left.checked_sub(1);
+            if self.mute.fetch_update(order, order, left).is_ok() {
+                return Err(lost());
+            }
         }
         if location.as_ref().starts_with(keys::BLOBS) && !options.head {
             let [all, under_way, most] = &self.blobs;
@@ -342,6 +349,29 @@ async fn a_commit_whose_answer_was_lost_is_made_once() {
     );
     faulty.refuse.store(false, Ordering::SeqCst);
     assert_eq!(open(&bucket).await.sequence().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_that_may_have_been_made_keeps_its_text_and_is_no_plain_error() {
+    let (faulty, bucket) = faulty();
+    let store = open_within(&bucket, narrow()).await;
+    let changes = |repository| (0..100).map(move |n| upstream(repository, n)).collect();
+    for (number, changes) in [(1, changes("a")), (2, vec![upstream("b", 1)])] {
+        // it is there, its answer is lost, and what is there cannot be read
+        faulty.lose.store(true, Ordering::SeqCst);
+        faulty.mute.store(2, Ordering::SeqCst);
+        let doubt = store.commit(number - 1, batch(changes)).await;
+        let Err(StoreError::Unsettled { number: of, .. }) = doubt else {
+            panic!("{doubt:?}");
+        };
+        assert_eq!(of, number);
+        assert_eq!(faulty.mute.load(Ordering::SeqCst), 0);
+        assert_eq!(store.sequence().await.unwrap(), number);
+    }
+    let other = open_within(&bucket, narrow()).await;
+    assert_eq!(other.sequence().await.unwrap(), 2);
+    assert_eq!(other.record(1).await.unwrap().unwrap().changes.len(), 100);
+    assert_eq!(bucket.list(keys::APART).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

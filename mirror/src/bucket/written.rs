@@ -226,9 +226,14 @@ impl Prepared {
             .is_none_or(|written| after < written + self.stale)
     }
 
-    /// A commit may name it: its text stays.
-    pub(super) fn stays(&mut self) {
-        self.apart = None;
+    /// A commit may name it: its text stays. Answers where that lies.
+    pub(super) fn stays(&mut self) -> Option<String> {
+        self.apart.take()
+    }
+
+    /// No commit names it yet: its text goes with it again.
+    pub(super) fn goes(&mut self, apart: Option<String>) {
+        self.apart = apart;
     }
 }
 
