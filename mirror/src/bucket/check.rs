@@ -28,6 +28,10 @@ const OLD_NAMES: &str = "remove the objects below names/ with the bucket's own t
 const RECORDS: &str = "bring this object back from a version or copy of the bucket: every mirror \
                        reads it";
 
+/// What to do about content that the server did not give in full.
+const NOT_READ: &str = "look at the bucket's server, and the line to it, and run `kubepkg mirror \
+                        check` again; nothing is given up that was not read in full";
+
 impl BucketStore {
     /// Looks at everything in the bucket.
     pub async fn check(
@@ -71,7 +75,8 @@ impl BucketStore {
     }
 
     /// Gives up the content that was found not to be as it must: from then on it is not here, for every
-    /// mirror, until it is brought again. Each is looked at once more right before.
+    /// mirror, until it is brought again. Each is looked at once more right before, and one that
+    /// cannot be read in full then is left as it is: that says nothing of the content.
     pub async fn give_up_found(&self, checked: &mut Checked) -> Result<(), StoreError> {
         for finding in &mut checked.findings {
             // mirrors that saw it take it for being there, also where it is gone
@@ -81,8 +86,9 @@ impl BucketStore {
             let mut state = self.log.read_on(Duration::ZERO).await?;
             for _ in 0..TRIES {
                 let removed = state.removed(&digest);
-                if self.hashed(&digest, removed, &Pace::new(None)).await? == Seen::Sound {
-                    break;
+                match self.hashed(&digest, removed, &Pace::new(None)).await? {
+                    Seen::Sound | Seen::Unreadable(_) => break,
+                    Seen::Gone | Seen::Other(_) => {}
                 }
                 let mut entry = self.log.empty(&state, Cause::Collect, Time::now())?;
                 entry.removed = vec![digest];
@@ -207,15 +213,18 @@ impl BucketStore {
         while let Some(done) = hashing.next().await {
             let (digest, removed, size, seen) = done?;
             progress.advance(size);
-            if let Seen::Other(why) = &seen {
-                let path = keys::blob(&digest, removed).into();
-                let mut finding = Finding::of(Fault::Damaged, path, why.clone(), BRING_AGAIN);
-                finding.digest = Some(digest);
-                findings.push(finding);
-            }
             if seen != Seen::Gone {
                 checked.content.add(size);
             }
+            let (fault, why, advice) = match seen {
+                Seen::Sound | Seen::Gone => continue,
+                Seen::Other(why) => (Fault::Damaged, why, BRING_AGAIN),
+                Seen::Unreadable(why) => (Fault::Unreadable, why, NOT_READ),
+            };
+            let path = keys::blob(&digest, removed).into();
+            let mut finding = Finding::of(fault, path, why, advice);
+            finding.digest = Some(digest);
+            findings.push(finding);
         }
         progress.end();
         Ok(findings)
@@ -227,14 +236,23 @@ impl BucketStore {
             return Ok(Seen::Gone);
         };
         let mut hasher = Hasher::new(digest.algorithm());
+        let mut read = 0;
         while let Some(piece) = pieces.next().await {
             match piece {
                 Ok(piece) => {
                     hasher.update(&piece);
+                    read += piece.len() as u64;
                     tokio::time::sleep(pace.book(piece.len() as u64)).await;
                 }
-                Err(error) => return Ok(Seen::Other(format!("it cannot be read: {error}"))),
+                Err(error) => {
+                    let why = format!("after {read} of its {size} bytes: {error}");
+                    return Ok(Seen::Unreadable(why));
+                }
             }
+        }
+        if read != size {
+            let why = format!("the server gave {read} of its {size} bytes");
+            return Ok(Seen::Unreadable(why));
         }
         match hasher.finish() {
             found if found == *digest => Ok(Seen::Sound),
@@ -295,7 +313,10 @@ impl BucketStore {
 enum Seen {
     Sound,
     Gone,
+    /// All of it was read, and has another digest.
     Other(String),
+    /// It was not read in full.
+    Unreadable(String),
 }
 
 /// All content that names promise, with its size.

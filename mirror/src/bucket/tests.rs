@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use kubepkg_core::Digest;
 use kubepkg_core::progress::Silent;
@@ -17,8 +18,8 @@ use kubepkg_core::time::Time;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
 };
 
 use super::Spool;
@@ -46,6 +47,8 @@ struct Faulty {
     blobs: [AtomicUsize; 3],
     /// Content cannot be read.
     sick: AtomicBool,
+    /// Content breaks off in the middle; nothing is said of it where this is 2.
+    cuts: AtomicUsize,
     /// Objects with all names that were sent.
     names: AtomicUsize,
     /// What is there is overwritten, whatever was asked for.
@@ -126,7 +129,24 @@ impl ObjectStore for Faulty {
                 return Err(lost());
             }
         }
-        self.inside.get_opts(location, options).await
+        let got = self.inside.get_opts(location, options).await?;
+        let cuts = self.cuts.load(Ordering::SeqCst);
+        if cuts == 0 || !location.as_ref().starts_with(keys::BLOBS) {
+            return Ok(got);
+        }
+        let (meta, range) = (got.meta.clone(), got.range.clone());
+        let attributes = got.attributes.clone();
+        let extensions = got.extensions.clone();
+        let bytes = got.bytes().await?;
+        let mut pieces = vec![Ok(bytes.slice(..bytes.len() / 2))];
+        pieces.extend((cuts == 1).then(|| Err(lost())));
+        Ok(GetResult {
+            payload: GetResultPayload::Stream(futures_util::stream::iter(pieces).boxed()),
+            meta,
+            range,
+            attributes,
+            extensions,
+        })
     }
 
     fn delete_stream(
@@ -1125,6 +1145,32 @@ async fn a_check_finds_damage_and_gives_it_up_for_all() {
     assert_eq!(text_of(&two, &layer).await.as_deref(), Some("layer"));
     put(&one, "lost").await;
     let checked = two.check(&settings, &Silent).await.unwrap();
+    assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_in_full_is_told_and_never_given_up() {
+    let (faulty, bucket) = faulty();
+    let store = open(&bucket).await;
+    let digest = put(&store, "sound").await;
+    commit(&store, vec![blob("sound")]).await;
+    let settings = CheckSettings::default();
+    for cuts in [1, 2] {
+        faulty.cuts.store(cuts, Ordering::SeqCst);
+        let mut checked = store.check(&settings, &Silent).await.unwrap();
+        let found: Vec<_> = (checked.findings.iter())
+            .map(|finding| (finding.fault, finding.digest))
+            .collect();
+        assert_eq!(found, [(Fault::Unreadable, Some(digest))]);
+        // whether it can be read then or not
+        store.give_up_found(&mut checked).await.unwrap();
+        faulty.cuts.store(0, Ordering::SeqCst);
+        store.give_up_found(&mut checked).await.unwrap();
+        assert!(checked.findings[0].is_open());
+        assert_eq!(store.sequence().await.unwrap(), 1);
+        assert_eq!(text_of(&store, &digest).await.as_deref(), Some("sound"));
+    }
+    let checked = store.check(&settings, &Silent).await.unwrap();
     assert!(checked.findings.is_empty(), "{:?}", checked.findings);
 }
 
