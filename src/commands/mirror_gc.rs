@@ -24,9 +24,11 @@ use crate::units::{count, parse_duration_or_zero, size, span};
                        between and nobody asked for it meanwhile. So nothing goes that a client \
                        was told is here and that it is about to use. A manifest that was pushed by \
                        its digest alone stays, because a Deployment may name it so; --untagged \
-                       takes it too.\n\nIn a bucket it is the same, and the \
-                       grace is counted by clocks.\n\nA running server does the same every 6 hours (mirror serve \
-                       --gc-every), and is asked to do it now. Without one, serving time stands \
+                       takes it too.\n\nIn a bucket it is the same, but the \
+                       grace is counted by clocks, whether a mirror is served or not, and no mirror is \
+                       asked to do it: give with --grace what the mirrors on it have as \
+                       gcGrace.\n\nA running server does the same every 6 hours (mirror serve \
+                       --gc-every), and one on a folder is asked to do it now. Without one, serving time stands \
                        still: --grace 0s, run twice, frees everything at once, and is safe when \
                        nobody pushes.\n\nExample:\n  kubepkg mirror gc --store /srv/mirror"
 )]
@@ -41,7 +43,7 @@ pub struct Arguments {
     #[arg(long)]
     pub untagged: bool,
     /// How long what is found stays, in time the store is served [default: that of the running
-    /// server, else 1h]
+    /// server, else 1h]; needed for a bucket, where all time counts
     #[arg(long, value_name = "TIME", value_parser = parse_duration_or_zero)]
     pub grace: Option<Duration>,
     /// Form of the answer.
@@ -49,19 +51,30 @@ pub struct Arguments {
     pub reporting: Reporting,
 }
 
+/// Who collects.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The server on the folder.
+    Server,
+    /// This command, in a folder, where only the time it is served counts.
+    Folder,
+    /// This command, in a bucket, where all time counts.
+    Bucket,
+}
+
 /// Collects.
 pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
     let again = "nothing is lost; run the same command again";
-    let (collected, served) = interrupt::run(printer, again, collect(&arguments))?;
+    let (collected, by) = interrupt::run(printer, again, collect(&arguments))?;
     match arguments.reporting.output {
         Format::Json => {
             let mut answer = serde_json::to_value(&collected)?;
-            answer["served"] = served.into();
+            answer["served"] = (by == By::Server).into();
             printer.answer_json(&answer)?;
         }
         Format::Table => {
-            printer.answer(&told(&collected))?;
-            for line in what_next(&collected, served) {
+            printer.answer(&told(&collected, by))?;
+            for line in what_next(&collected, by) {
                 printer.say(&line);
             }
         }
@@ -84,7 +97,7 @@ pub fn run(arguments: Arguments, printer: &Printer) -> anyhow::Result<()> {
 }
 
 /// Has the server collect, or does it where there is none. Says which.
-async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
+async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, By)> {
     let mut collecting = Collecting::new(Time::now());
     collecting.dry_run = arguments.dry_run;
     collecting.untagged = arguments.untagged;
@@ -92,7 +105,16 @@ async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
         collecting.grace = grace;
     }
     if let Some(bucket) = bucket_place::open(&arguments.store)? {
-        // graces are counted by clocks there, so it is all the same who collects
+        // what the mirrors on it have as theirs is not said in the bucket, and a shorter one would
+        // take what a push through them was told is here
+        if arguments.grace.is_none() && !arguments.dry_run {
+            return Err(CommandError::usage(
+                "how long what is found stays in this bucket is not said",
+            )
+            .at(arguments.store.display())
+            .hint("give --grace: what the mirrors on it have as gcGrace, 1h unless it was set")
+            .into());
+        }
         let store = some_store::in_bucket(bucket).await?;
         let collected = store.collect(collecting).await?;
         let busy = || {
@@ -100,7 +122,7 @@ async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
                 .at(arguments.store.display())
                 .hint("wait until it is done; one that was killed holds it up for three minutes")
         };
-        return Ok((collected.ok_or_else(busy)?, true));
+        return Ok((collected.ok_or_else(busy)?, By::Bucket));
     }
     store_folder::must_be_found(&arguments.store)?;
     let asked = Asked {
@@ -116,13 +138,13 @@ async fn collect(arguments: &Arguments) -> anyhow::Result<(Collected, bool)> {
             .at(arguments.store.display())
     })?;
     if let Some(collected) = answer {
-        return Ok((collected, true));
+        return Ok((collected, By::Server));
     }
     let store = FileStore::open(&arguments.store, OpenMode::Writable)?;
-    Ok((store.collect(collecting).await?, false))
+    Ok((store.collect(collecting).await?, By::Folder))
 }
 
-fn told(collected: &Collected) -> String {
+fn told(collected: &Collected, by: By) -> String {
     let (found, removed) = match collected.dry_run {
         true => ("would be condemned", "would be removed"),
         false => ("condemned", "removed"),
@@ -133,10 +155,15 @@ fn told(collected: &Collected) -> String {
     ];
     for (reason, waiting) in &collected.waiting {
         let why = match reason {
-            Reason::Grace => format!(
-                "until the store was served for another {}",
-                span(Duration::from_secs(waiting.seconds))
-            ),
+            Reason::Grace => {
+                let left = span(Duration::from_secs(waiting.seconds));
+                match by {
+                    By::Bucket => format!("for another {left}"),
+                    By::Server | By::Folder => {
+                        format!("until the store was served for another {left}")
+                    }
+                }
+            }
             Reason::Lease => "until an import or push that began before is over".to_owned(),
             Reason::Changed => "because its repository changed meanwhile".to_owned(),
         };
@@ -178,7 +205,7 @@ fn many(n: u64, one: &str, many: &str) -> String {
 }
 
 /// When to come back.
-fn what_next(collected: &Collected, served: bool) -> Vec<String> {
+fn what_next(collected: &Collected, by: By) -> Vec<String> {
     let left = collected.waiting.get(&Reason::Grace);
     let seconds = match collected.condemned {
         Amount {
@@ -205,7 +232,7 @@ fn what_next(collected: &Collected, served: bool) -> Vec<String> {
             span(Duration::from_secs(seconds))
         ));
     }
-    if !served && seconds > 0 {
+    if by == By::Folder && seconds > 0 {
         lines.push(
             "no server runs on this store, and only the time it is served counts; when nobody \
              pushes, --grace 0s frees at once, run twice"
@@ -213,4 +240,35 @@ fn what_next(collected: &Collected, served: bool) -> Vec<String> {
         );
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use kubepkg_mirror::store::Waiting;
+
+    use super::*;
+
+    #[test]
+    fn only_in_a_folder_the_time_a_store_is_served_counts() {
+        let amount = Amount {
+            names: 0,
+            contents: 1,
+            bytes: 10,
+        };
+        let mut collected = Collected {
+            grace: 3600,
+            condemned: amount,
+            ..Collected::default()
+        };
+        let waiting = Waiting {
+            amount,
+            seconds: 60,
+        };
+        collected.waiting.insert(Reason::Grace, waiting);
+        for (by, serving) in [(By::Folder, true), (By::Server, true), (By::Bucket, false)] {
+            assert_eq!(told(&collected, by).contains("served"), serving);
+            let next = what_next(&collected, by).join(" ");
+            assert_eq!(next.contains("no server runs"), by == By::Folder, "{next}");
+        }
+    }
 }
