@@ -165,7 +165,8 @@ pub(super) async fn write(
     state: Arc<State>,
     limits: Limits,
 ) -> Result<(), StoreError> {
-    let key = keys::names(state.sequence());
+    let sequence = state.sequence();
+    let key = keys::names(sequence);
     // collection asks what the last imports left
     let imports = state.newest_imports(IMPORTS);
     let bytes = bucket.blocking(move || encode(&state)).await??;
@@ -183,7 +184,9 @@ pub(super) async fn write(
     created.map_err(|(_, error)| error)?;
     let listed = bucket.list(keys::NAMES).await?;
     let known = listed.into_iter().map(|(key, _)| key);
-    let ours = |key: &String| keys::number_of(key).is_some_and(|n| !imports.contains(&n));
+    // an old state knows nothing of the imports after it
+    let ours =
+        |key: &String| keys::number_of(key).is_some_and(|n| n <= sequence && !imports.contains(&n));
     let known: Vec<String> = known.filter(ours).collect();
     for old in &known[..known.len().saturating_sub(STAY)] {
         bucket.delete(old).await?;

@@ -846,6 +846,28 @@ async fn nothing_is_written_that_nobody_reads() {
 }
 
 #[tokio::test]
+async fn the_names_of_an_old_import_take_none_of_newer_ones_away() {
+    let bucket = Bucket::in_memory().unwrap();
+    let store = open(&bucket).await;
+    for n in 0..6 {
+        let import = Batch {
+            cause: Cause::Import(Box::<Receipt>::default()),
+            ..batch(vec![upstream("a", n)])
+        };
+        store.commit(n, import).await.unwrap();
+    }
+    let kept = async || {
+        let kept = bucket.list(keys::NAMES).await.unwrap();
+        let numbers = kept.iter().filter_map(|(key, _)| keys::number_of(key));
+        numbers.collect::<Vec<_>>()
+    };
+    assert_eq!(kept().await, [1, 2, 3, 4, 5, 6]);
+    bucket.delete(&keys::names(1)).await.unwrap();
+    store.log.at(1).await.unwrap();
+    assert_eq!(kept().await, [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
 async fn one_replica_keeps_the_names_and_another_where_that_one_did_not() {
     let (faulty, bucket) = faulty();
     let (one, two) = (open(&bucket).await, open(&bucket).await);
