@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kubepkg_core::Digest;
-use kubepkg_core::store::{Batch, Committed, Names, StoreError, Unit};
+use kubepkg_core::store::{Batch, Committed, Names, Record, StoreError, Unit};
 
 use super::log::Offer;
 use super::state::{Entry, State};
@@ -65,12 +65,13 @@ impl BucketStore {
         Ok(from <= state.sequence())
     }
 
-    /// Commits, if no commit since `expected` touches what `judged_by` says; by default all do.
-    pub(super) async fn commit_after(
+    /// Commits, if no commit since `expected` touches what the batch changes, or is one that
+    /// `counts`; by default all are.
+    pub(crate) async fn commit_after(
         &self,
         mut expected: u64,
         batch: Batch,
-        judged_by: Option<&(dyn Fn(&Unit) -> bool + Sync)>,
+        counts: Option<&(dyn Fn(&Record) -> bool + Sync)>,
     ) -> Result<Committed, StoreError> {
         batch.check()?;
         let mut state = self.log.known();
@@ -78,12 +79,10 @@ impl BucketStore {
             state = self.log.read_on(Duration::ZERO).await?;
         }
         let touched: BTreeSet<Unit> = batch.changes.iter().map(|change| change.unit()).collect();
-        let asked = |unit: &Unit| {
-            touched.contains(unit) || judged_by.is_none_or(|judged_by| judged_by(unit))
-        };
         let touches = |entry: &Entry| {
             let mut changes = entry.record.changes.iter();
-            changes.any(|recorded| asked(&recorded.change.unit()))
+            counts.is_none_or(|counts| counts(&entry.record))
+                || changes.any(|recorded| touched.contains(&recorded.change.unit()))
         };
         let (mut waiting, mut found) = (None, HashMap::new());
         // those that were faster, and the content that was gone when this was looked for
@@ -91,7 +90,7 @@ impl BucketStore {
         for _ in 0..PERSISTENT {
             let newest = state.sequence();
             let all_known = newest == expected + faster.len() as u64;
-            let beside = match judged_by {
+            let beside = match counts {
                 _ if newest == expected => true,
                 None => false,
                 Some(_) if all_known => !faster.iter().any(touches),

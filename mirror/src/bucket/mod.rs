@@ -441,6 +441,10 @@ impl Store for BucketStore {
         batch: Batch,
         judged_by: &(dyn Fn(&Unit) -> bool + Sync),
     ) -> Result<Committed, StoreError> {
-        self.commit_after(expected, batch, Some(judged_by)).await
+        let counts = |record: &Record| {
+            let mut changes = record.changes.iter();
+            changes.any(|recorded| judged_by(&recorded.change.unit()))
+        };
+        self.commit_after(expected, batch, Some(&counts)).await
     }
 }

@@ -5,6 +5,7 @@
 //! the store, [`mod@plan`] decides without touching anything, and [`prune`] commits it. Bytes are
 //! left to collection, so that going back is possible until its grace is over.
 
+mod beside;
 mod ground;
 mod plan;
 mod weigh;
@@ -13,9 +14,10 @@ use bytes::Bytes;
 use kubepkg_core::Digest;
 use kubepkg_core::location::CanonicalUrl;
 use kubepkg_core::name::{RepositoryName, Tag};
-use kubepkg_core::store::{Batch, Body, Cause, Change, Committed, ReceiptPackage, Unit};
+use kubepkg_core::store::{Batch, Body, Cause, Change, Committed, ReceiptPackage};
 use kubepkg_core::time::Time;
 
+use self::beside::Beside;
 use super::ManageError;
 use super::change::ATTEMPTS;
 use super::closure::Closure;
@@ -223,7 +225,7 @@ pub async fn prune_in_bucket(
     attempt(store, imports).await
 }
 
-async fn attempt<S: Managed>(
+async fn attempt<S: Beside>(
     store: &S,
     imports: usize,
 ) -> Result<(Option<u64>, Pruning), ManageError> {
@@ -248,9 +250,7 @@ async fn attempt<S: Managed>(
             cause: Cause::Prune,
             changes: pruning.changes.clone(),
         };
-        // what was pushed into repositories of which nothing goes changes nothing here
-        let judged_by = |unit: &Unit| !matches!(unit, Unit::Repository(_));
-        let committed = store.commit_beside(expected, batch, &judged_by).await?;
+        let committed = store.commit_prune(expected, batch).await?;
         if let Committed::Done(number) = committed {
             return Ok((Some(number), pruning));
         }
