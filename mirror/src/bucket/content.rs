@@ -29,7 +29,9 @@ const IN_ONE: u64 = 128 * 1024;
 /// Servers take 10 000 parts of an object.
 const MOST_PARTS: u64 = 9_000;
 
-/// Bytes in memory at once, of all parts and all small content on their way: eight parts.
+/// Bytes in memory at once of the parts of large content, and of small content that was pushed:
+/// eight parts. What an import or a copy has taken in and not published yet (each up to [`IN_ONE`],
+/// so 250 MB of a fill) comes on top, and so does what its caller had in memory anyway.
 const IN_MEMORY: u32 = 64 * 1024 * 1024;
 
 /// For how long what was pushed waits for others before it is sent away. As long as a request
