@@ -183,9 +183,24 @@ impl Bucket {
         }
     }
 
-    /// A whole object of at most `most` bytes.
+    /// A whole object, none of which has more than `most` bytes.
     pub(super) async fn get(&self, key: &str, most: u64) -> Result<Option<Bytes>, StoreError> {
-        let place = self.place_of(key);
+        match self.get_small(key, most).await? {
+            None => Ok(None),
+            Some(Ok(bytes)) => Ok(Some(bytes)),
+            Some(Err(size)) => Err(StoreError::Damaged {
+                path: self.place_of(key).into(),
+                why: format!("it has {size} bytes, and such an object has at most {most}"),
+            }),
+        }
+    }
+
+    /// A whole object, or its size where that is more than `most`.
+    pub(super) async fn get_small(
+        &self,
+        key: &str,
+        most: u64,
+    ) -> Result<Option<Result<Bytes, u64>>, StoreError> {
         let got = self.ask("read", key, |store, path| async move {
             let got = store.get(&path).await?;
             match got.meta.size > most {
@@ -193,14 +208,7 @@ impl Bucket {
                 false => got.bytes().await.map(Ok),
             }
         });
-        match got.await? {
-            None => Ok(None),
-            Some(Ok(bytes)) => Ok(Some(bytes)),
-            Some(Err(size)) => Err(StoreError::Damaged {
-                path: place.into(),
-                why: format!("it has {size} bytes, and such an object has at most {most}"),
-            }),
-        }
+        got.await
     }
 
     /// Size of an object.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
+use kubepkg_core::index::MAX_INDEX;
 use kubepkg_core::name::RepositoryName;
 use kubepkg_core::store::{
     Batch, Body, ByteStream, Committed, FileRange, SiteEntry, Store as _, StoreError,
@@ -29,7 +30,8 @@ use crate::store::Receiver;
 use crate::told::told;
 
 /// Content at most that is read whole: manifests and configs of charts. Layers are sent piece
-/// by piece.
+/// by piece. Files of sites, among which are indexes, have the size that names give them, and at
+/// most [`MAX_INDEX`].
 const SMALL: u64 = 16 * 1024 * 1024;
 
 /// For how long those who come share a lease.
@@ -74,27 +76,47 @@ impl BucketStore {
             .map_err(|source| StoreError::Source { digest, source })
     }
 
-    /// The whole of some small content, in a file without a name.
-    async fn small(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
+    /// The whole of some content, in a file without a name: of as many bytes as names promise, or
+    /// of at most [`SMALL`].
+    async fn small(
+        &self,
+        digest: &Digest,
+        promised: Option<u64>,
+    ) -> Result<Option<FileRange>, StoreError> {
+        let most = promised.unwrap_or(SMALL);
         let mut removed = self.log.known().removed(digest);
-        let mut got = self.bucket.get(&keys::blob(digest, removed), SMALL).await?;
+        let mut key = keys::blob(digest, removed);
+        let mut got = self.bucket.get_small(&key, most).await?;
         if got.is_none() {
             removed = self.log.read_on(Duration::ZERO).await?.removed(digest);
             self.contents.doubt(digest);
-            got = self.bucket.get(&keys::blob(digest, removed), SMALL).await?;
+            key = keys::blob(digest, removed);
+            got = self.bucket.get_small(&key, most).await?;
         }
-        let Some(bytes) = got else {
-            return Ok(None);
+        let bytes = match got {
+            None => return Ok(None),
+            Some(Ok(bytes)) => bytes,
+            Some(Err(size)) => {
+                let path = self.bucket.place_of(&key).into();
+                return Err(match promised {
+                    None => self.too_large(&key, size),
+                    Some(promised) => StoreError::Damaged {
+                        path,
+                        why: format!("it has {size} bytes, and names promise {promised}"),
+                    },
+                });
+            }
         };
         let len = bytes.len() as u64;
-        let written = tempfile::tempfile().and_then(|mut file| {
+        let written = self.bucket.blocking(move || {
+            let mut file = tempfile::tempfile()?;
             file.write_all(&bytes)?;
             file.rewind()?;
             Ok(file)
         });
-        let file = written.map_err(|source| StoreError::Io {
+        let file = written.await?.map_err(|source| StoreError::Io {
             action: "write a temporary file for",
-            path: self.bucket.place_of(&keys::blob(digest, removed)).into(),
+            path: self.bucket.place_of(&key).into(),
             source,
         })?;
         Ok(Some(FileRange {
@@ -102,6 +124,15 @@ impl BucketStore {
             offset: 0,
             len,
         }))
+    }
+
+    /// Nothing is known to be wrong with it.
+    fn too_large(&self, key: &str, size: u64) -> StoreError {
+        StoreError::Illegal {
+            what: format!("{} of {size} bytes", self.bucket.place_of(key)),
+            why: "it is too large to be read whole: an index has at most 512 MiB, everything else \
+                  16 MiB",
+        }
     }
 }
 
@@ -149,7 +180,8 @@ impl Source for BucketStore {
 
     fn blob(&self, digest: &Digest) -> Result<Option<FileRange>, StoreError> {
         let (store, digest) = (self.clone(), *digest);
-        self.bucket.wait(async move { store.small(&digest).await })
+        self.bucket
+            .wait(async move { store.small(&digest, None).await })
     }
 
     fn sizes(&self, digests: Vec<Digest>) -> SizesFuture<'_> {
@@ -173,10 +205,19 @@ impl Source for BucketStore {
         site: &SiteEntry,
         path: &str,
     ) -> Result<Option<FileRange>, StoreError> {
-        match site.files.get(path) {
-            Some(file) => Source::blob(self, &file.digest),
-            None => Ok(None),
-        }
+        let Some(file) = site.files.get(path) else {
+            return Ok(None);
+        };
+        let (store, digest, size) = (self.clone(), file.digest, file.size);
+        self.bucket.wait(async move {
+            match size > MAX_INDEX {
+                true => {
+                    let removed = store.log.known().removed(&digest);
+                    Err(store.too_large(&keys::blob(&digest, removed), size))
+                }
+                false => store.small(&digest, Some(size)).await,
+            }
+        })
     }
 
     fn remote(&self) -> Option<Arc<dyn Remote>> {

@@ -12,7 +12,7 @@ use kubepkg_core::Digest;
 use kubepkg_core::progress::Silent;
 use kubepkg_core::store::{
     Batch, Body, Cause, Change, Claim, Collect as _, Committed, Garbage, ManifestEntry, Receipt,
-    Store, StoreError, TagEntry, Unit,
+    SiteEntry, SiteFile, Store, StoreError, TagEntry, Unit,
 };
 use kubepkg_core::time::Time;
 use object_store::memory::InMemory;
@@ -843,6 +843,33 @@ async fn nothing_is_written_that_nobody_reads() {
     bucket.put(&keys::names(1), large).await.unwrap();
     let other = open_within(&bucket, limits).await;
     assert_eq!(other.names().await.unwrap().repositories.len(), 50);
+}
+
+#[tokio::test]
+async fn a_large_index_is_read_and_other_large_content_is_not_called_damaged() {
+    let store = open(&Bucket::in_memory().unwrap()).await;
+    let bytes = Bytes::from(vec![b'x'; 16 * 1024 * 1024 + 1]);
+    let (digest, size) = (Digest::sha256(&bytes), bytes.len() as u64);
+    let staged = store.stage(digest, size, Body::Bytes(bytes)).await.unwrap();
+    store.publish(vec![staged]).await.unwrap();
+    let site = |size| SiteEntry {
+        url: "https://packages.example/index.yaml".parse().unwrap(),
+        set: 0,
+        files: [("index.yaml".to_owned(), SiteFile { digest, size })].into(),
+    };
+    let file = |size| store.site_file("packages.example", &site(size), "index.yaml");
+    assert_eq!(file(size).unwrap().unwrap().len, size);
+    let damaged = file(size - 1);
+    assert!(
+        matches!(damaged, Err(StoreError::Damaged { .. })),
+        "{damaged:?}"
+    );
+    for error in [file(1 << 30), Source::blob(&store, &digest)] {
+        assert!(
+            matches!(error, Err(StoreError::Illegal { .. })),
+            "{error:?}"
+        );
+    }
 }
 
 #[tokio::test]

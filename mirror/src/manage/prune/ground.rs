@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use kubepkg_core::Digest;
 use kubepkg_core::carried::{self, Carried};
 use kubepkg_core::index::{Index, MAX_INDEX};
@@ -14,7 +15,7 @@ use kubepkg_core::name::{PackageName, RepositoryName, Tag};
 use kubepkg_core::pins::Pins;
 use kubepkg_core::reference::Reference;
 use kubepkg_core::store::{
-    Cause, Change, FileRange, Names, Origin, Receipt, Record, SiteEntry, StoreError,
+    Body, Cause, Change, FileRange, Names, Origin, Receipt, Record, SiteEntry, StoreError,
 };
 
 use super::{KeptImport, Release};
@@ -61,7 +62,7 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Reads it from a store as of `names`.
-    pub(super) fn read<S: Managed>(
+    pub(super) async fn read<S: Managed>(
         store: &S,
         names: &Names,
         imports: usize,
@@ -105,8 +106,8 @@ impl Ground {
         }
         // versions that the index of today does not list any more are in those of then
         for digest in indexes {
-            if let Some(range) = store.blob(&digest)?
-                && let Ok(index) = Index::read_shared(bytes_of(&range, &digest)?)
+            if let Some(bytes) = whole(store, &digest).await?
+                && let Ok(index) = Index::read_shared(bytes)
             {
                 read.push(index);
             }
@@ -233,6 +234,28 @@ fn site_file<S: Managed>(
             digest: file.digest,
         }),
     }
+}
+
+/// All of an index that no name gives a size; `None` where it is not here, or larger than one is.
+async fn whole<S: Managed>(store: &S, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+    let mut stream = match store.read(digest).await? {
+        None => return Ok(None),
+        Some(Body::Bytes(bytes)) => return Ok(Some(bytes)),
+        Some(Body::Range(range)) => return bytes_of(&range, digest).map(Some),
+        Some(Body::Stream(stream)) => stream,
+    };
+    let mut bytes = BytesMut::new();
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|source| StoreError::Source {
+            digest: *digest,
+            source,
+        })?;
+        if (bytes.len() + piece.len()) as u64 > MAX_INDEX {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Some(bytes.freeze()))
 }
 
 fn bytes_of(range: &FileRange, digest: &Digest) -> Result<Bytes, StoreError> {

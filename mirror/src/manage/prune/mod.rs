@@ -268,6 +268,6 @@ async fn planned<S: Managed>(
     if names.sequence != expected {
         return Ok(None);
     }
-    let ground = ground::Ground::read(store, &names, imports)?;
+    let ground = ground::Ground::read(store, &names, imports).await?;
     Ok(Some(plan::plan(&mut Closure::new(store), &names, &ground)?))
 }
