@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::ops::Range;
 use std::sync::{Arc, mpsc as blocking};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -33,13 +34,32 @@ const LISTED: usize = 1000;
 /// Pieces read ahead of who takes them.
 const AHEAD: usize = 4;
 
+/// Bytes of a request that need no patience: in the minute a server has they are sent over a line
+/// of 20 kB/s.
+const QUICK: usize = 1024 * 1024;
+
+/// How long a part may take, over a line that others use too: 8 MiB have five minutes.
+fn patience(bytes: usize) -> Duration {
+    Duration::from_secs(60 + bytes as u64 / SLOW)
+}
+
+/// Bytes in a second of a part on a slow line.
+const SLOW: u64 = 32 * 1024;
+
 /// A bucket, or the part of one below a prefix. Clones are the same bucket.
 #[derive(Clone)]
 pub struct Bucket {
-    store: Arc<dyn ObjectStore>,
+    stores: Arc<Stores>,
     io: Arc<Io>,
     /// How errors name it, e.g. `s3://mirror/site-a`.
     place: Arc<str>,
+}
+
+/// The same bucket twice.
+struct Stores {
+    store: Arc<dyn ObjectStore>,
+    /// For large requests: it waits longer for an answer.
+    patient: Arc<dyn ObjectStore>,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -92,6 +112,15 @@ impl Bucket {
     }
 
     pub(super) fn of(store: Arc<dyn ObjectStore>, place: String) -> Result<Bucket, StoreError> {
+        Bucket::with_patient(Arc::clone(&store), store, place)
+    }
+
+    /// A bucket whose large objects and parts are written with `patient`.
+    pub(super) fn with_patient(
+        store: Arc<dyn ObjectStore>,
+        patient: Arc<dyn ObjectStore>,
+        place: String,
+    ) -> Result<Bucket, StoreError> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let runtime = Builder::new_multi_thread()
             .worker_threads(cores.min(THREADS))
@@ -104,7 +133,7 @@ impl Bucket {
                 source,
             })?;
         Ok(Bucket {
-            store,
+            stores: Arc::new(Stores { store, patient }),
             io: Arc::new(Io {
                 handle: runtime.handle().clone(),
                 runtime: Some(runtime),
@@ -172,7 +201,22 @@ impl Bucket {
         T: Send + 'static,
         F: Future<Output = object_store::Result<T>> + Send + 'static,
     {
-        let work = work(Arc::clone(&self.store), Path::from(key));
+        self.ask_of(&self.stores.store, action, key, work).await
+    }
+
+    /// [`Bucket::ask`] of one that waits longer, or not.
+    async fn ask_of<T, F>(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        action: &'static str,
+        key: &str,
+        work: impl FnOnce(Arc<dyn ObjectStore>, Path) -> F,
+    ) -> Result<Option<T>, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let work = work(Arc::clone(store), Path::from(key));
         match self.spawn(work).await.map_err(|error| self.ended(error))? {
             Ok(done) => Ok(Some(done)),
             Err(error @ Error::NotFound { .. }) if is_no_bucket(&error) => {
@@ -209,6 +253,14 @@ impl Bucket {
             }
         });
         got.await
+    }
+
+    /// The one that writes so many bytes.
+    fn writer(&self, bytes: usize) -> &Arc<dyn ObjectStore> {
+        match bytes > QUICK {
+            true => &self.stores.patient,
+            false => &self.stores.store,
+        }
     }
 
     /// Size of an object.
@@ -272,7 +324,8 @@ impl Bucket {
 
     /// Writes an object, in one step for who reads it.
     pub(super) async fn put(&self, key: &str, bytes: Bytes) -> Result<(), StoreError> {
-        let put = self.ask("write", key, |store, path| async move {
+        let store = self.writer(bytes.len());
+        let put = self.ask_of(store, "write", key, |store, path| async move {
             store.put(&path, PutPayload::from_bytes(bytes)).await
         });
         match put.await? {
@@ -287,7 +340,7 @@ impl Bucket {
         key: &str,
         bytes: Bytes,
     ) -> Result<bool, (Doubt, StoreError)> {
-        let store = Arc::clone(&self.store);
+        let store = Arc::clone(self.writer(bytes.len()));
         let path = Path::from(key);
         let put = self.spawn(async move {
             let options = PutOptions::from(PutMode::Create);
@@ -325,7 +378,7 @@ impl Bucket {
     ) -> mpsc::Receiver<Result<Vec<(String, u64)>, StoreError>> {
         let (sender, receiver) = mpsc::channel(1);
         let (store, path, place) = (
-            Arc::clone(&self.store),
+            Arc::clone(&self.stores.store),
             Path::from(folder),
             self.place_of(folder),
         );
@@ -358,9 +411,12 @@ impl Bucket {
 
     /// Begins an object in parts.
     pub(super) async fn begin(&self, key: &str) -> Result<Parts, StoreError> {
-        let begun = self.ask("write", key, |store, path| async move {
-            store.put_multipart(&path).await
-        });
+        let begun = self.ask_of(
+            &self.stores.patient,
+            "write",
+            key,
+            |store, path| async move { store.put_multipart(&path).await },
+        );
         begun.await?.ok_or_else(|| self.no_bucket("write", key))
     }
 
@@ -371,6 +427,7 @@ impl Bucket {
         parts: &mut Parts,
         bytes: Bytes,
     ) -> Result<tokio::task::JoinHandle<Result<(), StoreError>>, StoreError> {
+        let patience = patience(bytes.len());
         // made where the threads are: some stores begin at once
         let put = {
             let _inside = self.io.handle.enter();
@@ -378,8 +435,17 @@ impl Bucket {
         };
         let place = self.place_of(key);
         Ok(self.spawn(async move {
-            let put = put.await;
-            put.map_err(|error| failure("write a part of", place, error))
+            let action = "write a part of";
+            match tokio::time::timeout(patience, put).await {
+                Ok(put) => put.map_err(|error| failure(action, place, error)),
+                Err(_) => Err(StoreError::Bucket {
+                    action,
+                    place,
+                    hint: Some("the server took it too slowly, or not at all; run it again"),
+                    source: format!("it was not taken within {} seconds", patience.as_secs())
+                        .into(),
+                }),
+            }
         }))
     }
 

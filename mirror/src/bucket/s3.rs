@@ -12,9 +12,14 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use super::objects::{Bucket, failure};
 
-/// How long a server may take to answer, or to send the next bytes. Not for a whole object: a
-/// pull over a slow line takes as long as it takes.
+/// How long a request and the beginning of its answer may take, and how long the next bytes of the
+/// answer. Not all of those: a pull over a slow line takes as long as it takes. But what a request
+/// sends counts, so large ones have [`PATIENT`].
 const SILENT: Duration = Duration::from_secs(60);
+
+/// The same for requests that send much. The largest in one piece are all names and the text of an
+/// import, of 1 GiB at most: that takes 18 minutes at 1 MB/s. A part has less, by its size.
+const PATIENT: Duration = Duration::from_secs(20 * 60);
 
 /// How long to try to reach it.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -64,17 +69,7 @@ impl S3 {
             "" => format!("s3://{}", self.bucket),
             prefix => format!("s3://{}/{prefix}", self.bucket),
         };
-        let options = ClientOptions::new()
-            .with_timeout_disabled()
-            .with_read_timeout(SILENT)
-            .with_connect_timeout(CONNECT);
-        let mut builder = AmazonS3Builder::new()
-            .with_client_options(options)
-            .with_retry(RetryConfig {
-                backoff: BackoffConfig::default(),
-                max_retries: 5,
-                retry_timeout: AGAIN,
-            });
+        let mut known = Vec::new();
         let mut plain = None;
         let mut allowed = false;
         let mut who = false;
@@ -88,7 +83,7 @@ impl S3 {
                 plain = Some(value.clone());
             }
             if let Ok(key) = AmazonS3ConfigKey::from_str(&name) {
-                builder = builder.with_config(key, value);
+                known.push((key, value));
             }
         }
         if let Some(plain) = plain.filter(|_| !allowed) {
@@ -110,15 +105,31 @@ impl S3 {
                     .to_owned(),
             });
         }
-        let built = builder
-            .with_bucket_name(&self.bucket)
-            .build()
-            .map_err(|error| failure("use", place.clone(), error))?;
-        let store: Arc<dyn ObjectStore> = match &*self.prefix {
-            "" => Arc::new(built),
-            prefix => Arc::new(PrefixStore::new(built, prefix)),
+        let waiting = |silent: Duration| {
+            let options = ClientOptions::new()
+                .with_timeout_disabled()
+                .with_read_timeout(silent)
+                .with_connect_timeout(CONNECT);
+            let mut builder = AmazonS3Builder::new()
+                .with_client_options(options)
+                .with_retry(RetryConfig {
+                    backoff: BackoffConfig::default(),
+                    max_retries: 5,
+                    retry_timeout: AGAIN,
+                });
+            for (key, value) in &known {
+                builder = builder.with_config(*key, *value);
+            }
+            let built = builder.with_bucket_name(&self.bucket).build();
+            let built = built.map_err(|error| failure("use", place.clone(), error))?;
+            let store: Arc<dyn ObjectStore> = match &*self.prefix {
+                "" => Arc::new(built),
+                prefix => Arc::new(PrefixStore::new(built, prefix)),
+            };
+            Ok::<_, StoreError>(store)
         };
-        Bucket::of(store, place)
+        let (store, patient) = (waiting(SILENT)?, waiting(PATIENT)?);
+        Bucket::with_patient(store, patient, place)
     }
 }
 
