@@ -60,7 +60,7 @@ def main(at, pid, limit, digest, ca=None):
     quiet = [server.connect(SOURCES[n % len(SOURCES)]) for n in range(limit)]
     for one in quiet[::2]:
         one.sendall(request("HEAD", "/v2/"))
-    time.sleep(QUIET)
+    time.sleep(QUIET + 1)  # the last of them as well
     began = time.monotonic()
     until("they make way", 3 * PATIENCE, lambda: one_more(server))
     took = time.monotonic() - began
