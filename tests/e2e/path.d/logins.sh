@@ -1,9 +1,7 @@
 # shellcheck shell=bash
 echo '== the page, users, pushes'
-page_asks() {
-    [ "$(secure_status "https://$at/")" = 401 ]
-}
-check 'where rules keep something from readers the page asks for a login' page_asks
+page_is() { [ "$(secure_status "https://$at/")" = "$1" ]; }
+check 'where rules keep something from readers and there are no users, nobody sees the page' page_is 403
 
 users_are_made() {
     local name
@@ -20,6 +18,7 @@ users_are_made() {
     await machine known
 }
 must 'users are made beside the running mirror' users_are_made
+check 'now the page asks for a login' page_is 401
 page_shows() {
     grep -F 'registry.example.com' page.html
     grep -F 'second' page.html

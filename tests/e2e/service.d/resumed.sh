@@ -81,9 +81,13 @@ cut_twice() {
     began=$EPOCHREALTIME
     tail -c "+$((have + 1))" cut | patch - -H "Content-Range: $have-$((cut_size - 1))"
     echo "the rest: $(rate $((cut_size - have)) "$began")" | tee -a figures
-    [ "$(state)" = "$cut_size" ]
+    have=$(state)
+    echo "the mirror has $have"
+    [ "$have" = "$cut_size" ]
     began=$EPOCHREALTIME
-    [ "$(secure_status -X PUT "$place?digest=$digest")" = 201 ]
+    have=$(secure_status -X PUT "$place?digest=$digest")
+    echo "the PUT is answered $have"
+    [ "$have" = 201 ]
     echo "read again after the restart, and published: $(rate "$cut_size" "$began")" | tee -a figures
     bounded "$memory"
     began=$EPOCHREALTIME
