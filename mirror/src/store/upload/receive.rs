@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
 use kubepkg_core::store::{FileRange, Store as _, StoreError};
@@ -151,6 +151,10 @@ impl FileStore {
     }
 }
 
+/// How long a lock is waited for: who only looks whether somebody has it, or ended a moment ago,
+/// lets go at once, and another process that receives does not.
+const LETS_GO: Duration = Duration::from_millis(250);
+
 /// Opens the file and locks it against other processes.
 fn open_data(path: &std::path::Path) -> Result<Target, SinkError> {
     let io = |e| SinkError::from(failed("open", path)(e));
@@ -159,10 +163,16 @@ fn open_data(path: &std::path::Path) -> Result<Target, SinkError> {
         .write(true)
         .open(path)
         .map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(std::fs::TryLockError::WouldBlock) => return Err(SinkError::Busy),
-        Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(std::fs::TryLockError::WouldBlock) if begun.elapsed() < LETS_GO => {
+                std::thread::sleep(LETS_GO / 50);
+            }
+            Err(std::fs::TryLockError::WouldBlock) => return Err(SinkError::Busy),
+            Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
+        }
     }
     let metadata = file.metadata().map_err(io)?;
     if metadata.nlink() > 1 {
@@ -551,6 +561,22 @@ mod tests {
             let there = store.blob_size(&digest).unwrap();
             assert_eq!(there.is_none(), fails, "acknowledged and not durable");
         }
+    }
+
+    #[test]
+    fn a_lock_that_is_let_go_at_once_keeps_nobody_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("upload");
+        std::fs::write(&path, "bytes").unwrap();
+        let other = std::fs::File::open(&path).unwrap();
+        other.lock().unwrap();
+        assert!(matches!(open_data(&path), Err(SinkError::Busy)));
+        let opened = std::thread::scope(|scope| {
+            let opening = scope.spawn(|| open_data(&path));
+            drop(other);
+            opening.join().unwrap()
+        });
+        assert!(opened.is_ok());
     }
 
     #[test]
