@@ -3,8 +3,6 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 
 use super::fixture::{CONFIG, OCI_IMAGE, Site, described, refused};
 
@@ -12,17 +10,7 @@ use super::fixture::{CONFIG, OCI_IMAGE, Site, described, refused};
 async fn bodies_of_manifests_that_never_come_hold_back_no_more_than_their_share() {
     let site = Site::start().await;
     let manifest = site.image("a", "x").await;
-    let mut waiting = Vec::new();
-    for n in 0..16 {
-        let mut stream = TcpStream::connect(site.address).await.unwrap();
-        let head = format!(
-            "PUT /v2/a/manifests/t{n} HTTP/1.1\r\nHost: x\r\nContent-Type: {OCI_IMAGE}\r\n\
-             Content-Length: {}\r\n\r\n",
-            4 << 20
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        waiting.push(stream);
-    }
+    let waiting = site.manifests_that_never_come(16).await;
     let until = Instant::now() + Duration::from_secs(60);
     let refusal = loop {
         let put = site.put_manifest("a", "v1", &manifest).await;

@@ -66,6 +66,22 @@ pub enum Body<'a> {
 }
 
 impl Site {
+    /// Connections on each of which the largest manifest is announced, and nothing comes.
+    pub async fn manifests_that_never_come(&self, how_many: usize) -> Vec<TcpStream> {
+        let mut waiting = Vec::new();
+        for n in 0..how_many {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            let head = format!(
+                "PUT /v2/a/manifests/t{n} HTTP/1.1\r\nHost: x\r\nContent-Type: {OCI_IMAGE}\r\n\
+                 Content-Length: {}\r\n\r\n",
+                4 << 20
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            waiting.push(stream);
+        }
+        waiting
+    }
+
     /// A server that everybody may push to.
     pub async fn start() -> Site {
         Site::with(Some(PushSettings::default())).await

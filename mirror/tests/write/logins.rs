@@ -11,8 +11,6 @@ use kubepkg_core::file::{FileName, HOST};
 use kubepkg_mirror::access::{AccessFiles, Gate, TokenKey};
 use kubepkg_mirror::http::{Network, Server};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 
 use super::client::Answer;
 use super::fixture::{CONFIG, OCI_IMAGE, Site, described, location, refused};
@@ -748,17 +746,7 @@ async fn one_client_does_not_keep_the_others_from_pushing() {
             .await
     };
     assert_eq!(push(&site, None, "a", bytes).await.status, 201);
-    let mut waiting = Vec::new();
-    for n in 0..16 {
-        let mut stream = TcpStream::connect(site.address).await.unwrap();
-        let head = format!(
-            "PUT /v2/a/manifests/t{n} HTTP/1.1\r\nHost: x\r\nContent-Type: {OCI_IMAGE}\r\n\
-             Content-Length: {}\r\n\r\n",
-            4 << 20
-        );
-        stream.write_all(head.as_bytes()).await.unwrap();
-        waiting.push(stream);
-    }
+    let waiting = site.manifests_that_never_come(16).await;
     let until = Instant::now() + Duration::from_secs(60);
     let refusal = loop {
         let got = put(None).await;
